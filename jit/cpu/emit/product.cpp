@@ -123,7 +123,7 @@ KernelEmitter::Gathered KernelEmitter::make_gathered(const ProductLoop& product,
     return -tile & (vector - 1);
   };
   Gathered gathered;
-  gathered.depth = std::max<std::int64_t>(1, gathered_depth / product.step) * product.step;
+  gathered.depth = std::max<std::int64_t>(1, tuning::gathered_k / product.step) * product.step;
   if (!product.a.load)
     gathered.a = make_buffer(product.a.value->type.dtype, false,
                              {rows, gathered.depth + std::max<std::int64_t>(1, past(product.step))});

@@ -26,43 +26,14 @@ bool is_zero(const Value* v) {
   return cell && *cell == 0;
 }
 
-// A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
-// sums, where they are kept for an epilogue, stay in a 1 MiB cache or near it (fewer rows are 2 % slower).
-constexpr std::int64_t most_rows = 1024, most_columns = 128;
-constexpr std::int64_t most_columns_of_2_mib = 256; // where that cache has them
-// Of an A that has to be packed too, each element for all columns of the group. That takes as long as packing
-// B does, so that two threads divide 512 and 1000 cubed by rows: 3 to 4 % (Emerald Rapids, A transposed).
-constexpr std::int64_t most_packed_columns = 1024;
-constexpr double packing_a_as_b = 14; // in columns
-// So of an A that is blocked (dot/plan.h), at half of them where sums are kept for an epilogue: 1 MiB of
-// them.
-constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
-// So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long.
-constexpr std::int64_t most_tiles_rows = 2048, most_tiles_columns = 1024;
-constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
-// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
-constexpr std::int64_t most_few_columns = 1024;
-constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; measured on Zen 3
-// For the fewest, rows of 4096 columns and more are read a fifth to a third faster than of 1024 (Zen 4):
-// beginning one takes as long as reading 300 columns. Their sums stay in the second cache.
-constexpr std::int64_t most_streamed_columns = 32768, most_streamed_elements = 1 << 17;
-constexpr double row_start_cost = 300;
-// Of operands that are computed, in bytes for a step of K that is gathered; those of B are read again for
-// each register tile of rows. silu takes as long as 20 columns.
-constexpr std::int64_t most_gathered_rows_bytes = 1 << 20, most_gathered_columns_bytes = 1 << 18;
-constexpr double packing_computed = 60;
-// Of f32 in vectors while a row that another thread has a part of is stored (choose_group.cpp). Elements of
-// half the size are multiplied twice as fast, tile registers are four times as fast as vectors.
-constexpr double shared_row_cost_of_vectors = 3072, shared_row_cost_of_tiles = 4 * shared_row_cost_of_vectors;
-
 class GroupedProductFinder {
 public:
   GroupedProductFinder(const ir::Kernel& kernel, const Plan& plan,
                        const passes::NonNegativeScalars& non_negative, const Target& target)
       : kernel_(kernel), plan_(plan), non_negative_(non_negative), target_(target),
         blocks_rows_(target.vector_registers < 32),
-        most_in_place_columns_(target.l2_bytes > tuning::usual_l2_bytes ? most_columns_of_2_mib
-                                                                        : most_columns) {}
+        most_in_place_columns_(target.l2_bytes > tuning::usual_l2_bytes ? tuning::large_l2_max_group_columns
+                                                                        : tuning::max_group_columns) {}
 
   std::optional<GroupedProduct> find() {
     std::optional<GroupedProduct> grouped;
@@ -199,8 +170,8 @@ private:
   }
 
   std::int64_t most_columns_of_few_rows(std::int64_t rows) const {
-    if (rows <= tuning::outer_product_rows) return most_streamed_columns;
-    return blocks_rows_ ? most_blocked_columns : most_few_columns;
+    if (rows <= tuning::outer_product_rows) return tuning::outer_product_max_group_columns;
+    return blocks_rows_ ? tuning::blocked_skinny_max_group_columns : tuning::skinny_max_group_columns;
   }
 
   void set_limits(GroupedProduct& grouped) const {
@@ -210,41 +181,43 @@ private:
       packs_a |= packs(product.a);
       tiles &= by_tile_registers(product);
     }
-    std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_in_place_columns_;
+    std::int64_t most_m = tuning::max_group_rows,
+                 most_n = packs_a ? tuning::packed_a_max_group_columns : most_in_place_columns_;
     std::int64_t most_elements = most_m * most_n;
-    if (packs_a || blocks_rows_) grouping.packing_a = packing_a_as_b;
+    if (packs_a || blocks_rows_) grouping.packing_a = tuning::packed_a_cost;
     if (blocks_rows_) {
-      most_n = grouped.store ? most_packed_columns : most_kept_columns;
-      most_elements = grouped.store ? most_m * most_n : most_kept_elements;
+      most_n =
+          grouped.store ? tuning::packed_a_max_group_columns : tuning::blocked_epilogue_max_group_columns;
+      most_elements = grouped.store ? most_m * most_n : tuning::blocked_epilogue_max_group_sums;
     }
     if (tiles) {
-      most_m = most_tiles_rows, most_n = most_tiles_columns;
+      most_m = tuning::amx_max_group_rows, most_n = tuning::amx_max_group_columns;
       most_elements = most_m * most_n;
-      grouping.packing_a = packing_a_tiles, grouping.packing_b = packing_b_tiles;
+      grouping.packing_a = tuning::amx_packing_a_cost, grouping.packing_b = tuning::amx_packing_b_cost;
     }
     if (grouping.tile_m <= tuning::skinny_rows) {
-      if (!blocks_rows_ && !tiles) most_elements = most_rows * most_in_place_columns_;
+      if (!blocks_rows_ && !tiles) most_elements = tuning::max_group_rows * most_in_place_columns_;
       most_n = most_columns_of_few_rows(grouping.tile_m);
     }
     if (grouping.tile_m <= tuning::outer_product_rows) {
-      most_elements = std::min(most_elements, most_streamed_elements);
-      grouping.packing_a = row_start_cost;
+      most_elements = std::min(most_elements, tuning::outer_product_max_group_sums);
+      grouping.packing_a = tuning::row_start_cost;
     }
     for (const ProductLoop& product : grouped.products) {
       auto gathered = [&](const ProductOperand& operand, std::int64_t bytes, std::int64_t& most,
                           double& packing) {
         if (operand.load) return;
-        most = std::min(most, bytes / gathered_depth / size_of(operand.value->type.dtype));
-        packing = std::max(packing, packing_computed);
+        most = std::min(most, bytes / tuning::gathered_k / size_of(operand.value->type.dtype));
+        packing = std::max(packing, tuning::computed_operand_cost);
       };
-      gathered(product.a, most_gathered_rows_bytes, most_m, grouping.packing_a);
-      gathered(product.b, most_gathered_columns_bytes, most_n, grouping.packing_b);
+      gathered(product.a, tuning::max_gathered_a_bytes, most_m, grouping.packing_a);
+      gathered(product.b, tuning::max_gathered_b_bytes, most_n, grouping.packing_b);
     }
     const bool runs = grouping.run_axis >= 0;
     if (grouping.m_axis >= 0 || runs) grouping.most_m = std::max<std::int64_t>(1, most_m / grouping.tile_m);
     if (grouping.n_axis >= 0 || runs) grouping.most_n = std::max<std::int64_t>(1, most_n / grouping.tile_n);
     const ProductLoop& first = grouped.products[0];
-    grouping.shared_row_cost = (tiles ? shared_row_cost_of_tiles : shared_row_cost_of_vectors) * 4 /
+    grouping.shared_row_cost = (tiles ? tuning::amx_shared_row_cost : tuning::shared_row_cost) * 4 /
                                size_of(first.a.value->type.dtype);
     find_depth(*first.loop, grouping);
     most_elements /= static_cast<std::int64_t>(grouped.products.size()); // each has sums of its own

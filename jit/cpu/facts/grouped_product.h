@@ -15,6 +15,7 @@
 
 #include <kiln/jit/cpu/facts/product_loop.h>
 #include <kiln/jit/cpu/target.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <array>
 #include <span>
@@ -28,11 +29,12 @@ struct Grouping {
   std::int64_t tile_m = 0, tile_n = 0; // of one program
   std::int64_t most_m = 1, most_n = 1; // programs of a group, along each axis
   std::int64_t most_programs = 1;      // and of a whole group
-  double packing_a = 2;                // of one element of A, in columns that are multiplied in that time
-  double packing_b = 14;               // of one element of B, in rows
-  double shared_row_cost = 0;          // of a row whose next results another thread has, in multiplications
-  std::int64_t depth = 0;              // K where it is a constant, else 0, and
-  int depth_word = -1;                 // the word of a launch's arguments that holds it; -1: it is not known
+  double packing_a =
+      tuning::packing_a_cost; // of one element of A, in columns that are multiplied in that time
+  double packing_b = tuning::packing_b_cost; // of one element of B, in rows
+  double shared_row_cost = 0; // of a row whose next results another thread has, in multiplications
+  std::int64_t depth = 0;     // K where it is a constant, else 0, and
+  int depth_word = -1;        // the word of a launch's arguments that holds it; -1: it is not known
   bool has_groups() const { return most_m * most_n > 1; }
 };
 

@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/facts/plan.h>
 
 #include <kiln/jit/cpu/facts/column_limit.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/index_tiles.h>
 
 #include <algorithm>
@@ -28,13 +29,8 @@ bool is_root(const Op& op) {
 
 namespace {
 
-constexpr int buffer_cost = 4;      // see the header
 constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
 constexpr int deepest_chain = 256;  // in operations
-
-constexpr std::int64_t most_repeats = 16; // elements of a tile that one element of a nest is made of
-
-constexpr int function_cost = 12; // of exp, the least of any function's
 
 bool is_gather(const Op& op) { return op.is(Opcode::Load) || op.is(Opcode::ViewGather); }
 
@@ -47,7 +43,7 @@ int own_cost(const Op& op) {
   switch (op.code) {
   case Opcode::Exp:
   case Opcode::Exp2:
-  case Opcode::Sigmoid: return function_cost;
+  case Opcode::Sigmoid: return tuning::function_cost;
   case Opcode::Log:
   case Opcode::Log2:
   case Opcode::Log1p:
@@ -59,19 +55,19 @@ int own_cost(const Op& op) {
   case Opcode::Cos:
   case Opcode::Tan:
   case Opcode::Pow:
-  case Opcode::Atan2: return 25;
+  case Opcode::Atan2: return tuning::long_function_cost;
   case Opcode::Div:
   case Opcode::Rem:
   case Opcode::Sqrt:
-  case Opcode::Rsqrt: return 5;
+  case Opcode::Rsqrt: return tuning::division_cost;
   case Opcode::ViewGather:
-  case Opcode::Load: return 8;
+  case Opcode::Load: return tuning::gather_cost;
   default: break;
   }
   if (op.info().cls == ir::OpClass::Shape || op.info().cls == ir::OpClass::Source) return 0;
   // A narrow float's operation includes rounding its result.
   DType t = op.num_results() ? op.result()->type.dtype : DType::F32;
-  return is_float(t) && size_of(t) < 4 ? 4 : 1;
+  return is_float(t) && size_of(t) < 4 ? tuning::narrow_float_cost : 1;
 }
 
 // A broadcast that repeats one element along the last axis.
@@ -82,7 +78,7 @@ bool along_rows(const Op& op) {
 
 } // namespace
 
-bool has_long_latency(const Op& op) { return own_cost(op) >= function_cost; }
+bool has_long_latency(const Op& op) { return own_cost(op) >= tuning::function_cost; }
 
 class Planner {
 public:
@@ -190,10 +186,10 @@ private:
     Place here = places_.at(&op);
     bool reads = reads_memory(op);
     int cost = costs_.at(v);
-    bool expensive = cost >= buffer_cost;
+    bool expensive = cost >= tuning::buffer_cost;
     bool many = evaluations.size() > 1 || repeated_by_broadcast;
     for (const auto& [nest, numbering] : evaluations) {
-      if (v->type.numel() > most_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
+      if (v->type.numel() > tuning::max_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);
     }

@@ -17,9 +17,6 @@
 
 namespace kiln::cpu {
 
-// Where operands are computed first, so many steps of K at a time.
-inline constexpr std::int64_t gathered_depth = 512;
-
 struct ProductOperand {
   const ir::Value* value = nullptr; // the dot's operand
   const ir::Op* load = nullptr;     // the plain load that it is, but for transpositions; null: it is computed

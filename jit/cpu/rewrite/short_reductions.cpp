@@ -17,6 +17,7 @@
 
 #include <kiln/jit/cpu/facts/plan.h>
 #include <kiln/jit/cpu/rewrite/replace_results.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/combine.h>
 
 #include <algorithm>
@@ -32,8 +33,7 @@ using ir::Value;
 
 namespace {
 
-constexpr std::int64_t longest = 8; // elements of a group
-constexpr int deepest = 8;          // elementwise operations between a reshape and the reduction
+constexpr int deepest = 8; // elementwise operations between a reshape and the reduction
 
 // Replaces short reductions (as replace_results requires of its callback).
 class Halver {
@@ -49,8 +49,9 @@ private:
     if (!op.is(Opcode::Reduce) || op.num_operands() != 1 || !emit::simple_combine(op)) return false;
     const ir::Type& type = op.operand(0)->type;
     const std::int64_t extent = type.shape.back().value();
-    return op.integer("axis") == type.rank() - 1 && type.rank() >= 2 && extent > 1 && extent <= longest &&
-           std::has_single_bit(static_cast<std::uint64_t>(extent)) && is_reshaped(op.operand(0), deepest);
+    return op.integer("axis") == type.rank() - 1 && type.rank() >= 2 && extent > 1 &&
+           extent <= tuning::max_halved_group && std::has_single_bit(static_cast<std::uint64_t>(extent)) &&
+           is_reshaped(op.operand(0), deepest);
   }
 
   // Rules 2 and 3.

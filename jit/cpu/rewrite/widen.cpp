@@ -3,10 +3,12 @@
 //  1. The kernel is as it was recorded. Only sizes of program_tile that are free change
 //     (facts/program_tiles.h).
 //  2. In a kernel without loops and reductions, these are the sizes of axes that lie along rows of a view and
-//     are below `narrow`; where two axes lie along rows, as in a transposition, both grow up to `square`. No
-//     tile gets more than `most_elements` elements or needs scratch memory.
+//     are below narrow_tile_columns (tuning.h). Where two axes lie along rows, as in a transposition, both
+//     grow up to transposed_tile_side. No tile gets more than max_widened_elements elements or needs scratch
+//     memory.
 //  3. In a kernel with loops, these are the sizes of axes that lie along rows of views of two or more axes,
-//     and along no other axis of a view. A tile in scratch memory has at most `most_kept` elements.
+//     and along no other axis of a view. A tile in scratch memory has at most max_loop_buffer_elements
+//     elements.
 //  4. A kernel with reductions and without loops stays: its programs have whole rows.
 //  5. A config that bind rejects stays, so that the message names the user's sizes.
 #include <kiln/jit/cpu/rewrite/widen.h>
@@ -14,6 +16,7 @@
 #include <kiln/jit/cpu/facts/plan.h>
 #include <kiln/jit/cpu/facts/program_tiles.h>
 #include <kiln/jit/cpu/rewrite/passes.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -23,18 +26,14 @@ namespace kiln::cpu {
 
 namespace {
 
-// A heuristic. A tile of fewer than `narrow` columns gets up to `most_columns`, and up to `most_elements`
-// elements. Where two axes lie along rows, as in a transposition, each gets up to `square`. Measured on Zen 3
-// with copies and transpositions of 4096 x 4096 floats.
-constexpr std::int64_t most_elements = 16384, most_columns = 4096, narrow = 512, square = 64;
-
 // How many columns a program should have whose loop runs down columns: long pieces of rows, but not so many
 // that some threads have no program. The extents are not known yet, so that this is a guess from the number
 // of threads.
 std::int64_t more_columns(std::int64_t columns, int threads) {
-  constexpr std::int64_t most = 512, least = 64, of_all_threads = 1024;
-  const auto share = std::bit_floor(static_cast<std::uint64_t>(of_all_threads / std::max(threads, 1)));
-  return std::max(columns, std::clamp(static_cast<std::int64_t>(share), least, most));
+  const auto share =
+      std::bit_floor(static_cast<std::uint64_t>(tuning::loop_columns_of_all_threads / std::max(threads, 1)));
+  return std::max(columns, std::clamp(static_cast<std::int64_t>(share), tuning::min_loop_columns,
+                                      tuning::max_loop_columns));
 }
 
 Config widened_for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
@@ -50,17 +49,21 @@ Config widened_elementwise(const ProgramTiles& tiles, const Config& config) {
   std::int64_t elements = 1;
   for (const TileDimension& d : tiles.dimensions) {
     const auto size = config.get(d.name);
-    if (!size || *size <= 0 || *size > most_elements || (elements *= *size) > most_elements) return config;
+    if (!size || *size <= 0 || *size > tuning::max_widened_elements ||
+        (elements *= *size) > tuning::max_widened_elements)
+      return config;
   }
   const auto across = [](const TileDimension& d) { return d.along_rows; };
   const bool square_tiles = std::count_if(tiles.dimensions.begin(), tiles.dimensions.end(), across) > 1;
   Config wider = config;
   for (const TileDimension& d : tiles.dimensions) {
     const std::int64_t size = *config.get(d.name);
-    if (!d.free || !d.along_rows || size >= (square_tiles ? square : narrow)) continue;
-    const auto room = static_cast<std::uint64_t>(most_elements / (elements / size));
-    const auto most =
-        std::min(static_cast<std::int64_t>(std::bit_floor(room)), square_tiles ? square : most_columns);
+    if (!d.free || !d.along_rows ||
+        size >= (square_tiles ? tuning::transposed_tile_side : tuning::narrow_tile_columns))
+      continue;
+    const auto room = static_cast<std::uint64_t>(tuning::max_widened_elements / (elements / size));
+    const auto most = std::min(static_cast<std::int64_t>(std::bit_floor(room)),
+                               square_tiles ? tuning::transposed_tile_side : tuning::max_widened_columns);
     wider.set(d.name, std::max(size, most));
     elements = elements / size * std::max(size, most);
   }
@@ -71,13 +74,13 @@ Config widened_elementwise(const ProgramTiles& tiles, const Config& config) {
 // where they lie outside of all views. In kernels with loops, tiles in scratch are allowed, but should fit
 // the L1 cache.
 bool is_suitable(const ir::Kernel& bound, bool loops) {
-  constexpr std::int64_t most_kept = 4096;
   const Plan plan(bound);
   bool all = true;
   ir::walk(bound.body, [&](const ir::Op& op) {
     for (const auto& r : op.results) {
       const std::int64_t elements = r->type.is_tile() ? r->type.numel() : 1;
-      all &= plan.has_buffer(r.get()) ? loops && elements <= most_kept : loops || elements <= most_elements;
+      all &= plan.has_buffer(r.get()) ? loops && elements <= tuning::max_loop_buffer_elements
+                                      : loops || elements <= tuning::max_widened_elements;
     }
   });
   return all;

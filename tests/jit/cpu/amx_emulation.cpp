@@ -72,7 +72,7 @@ struct Bf16 {
 float value_of(Bf16 x) { return x.value(); }
 template <class T> std::int32_t value_of(T x) { return x; }
 
-// Sums of bytes wrap around, as those of the instructions.
+// Sums of bytes wrap around, as they do in the instructions.
 float add(float sum, float product) { return sum + product; }
 std::int32_t add(std::int32_t sum, std::int32_t product) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) + static_cast<std::uint32_t>(product));
@@ -132,7 +132,7 @@ void emulate_amx(llvm::Module& module) {
     llvm::SmallVector<llvm::Value*, 3> arguments(call->args());
     llvm::IRBuilder<> b(call);
     auto* made = b.CreateCall(callee, arguments);
-    for (unsigned i = 0; i < arguments.size(); ++i) // bytes are passed as C++ passes them
+    for (unsigned i = 0; i < arguments.size(); ++i) // bytes are passed in the way of C++
       if (arguments[i]->getType()->isIntegerTy(8)) made->addParamAttr(i, llvm::Attribute::ZExt);
     call->eraseFromParent();
   }

@@ -1,4 +1,4 @@
-// AMX's tile registers as functions, so that code for them can be tested where there are none.
+// Declares an emulation of AMX, so that its code can be tested on CPUs without it.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ class LLJIT;
 
 namespace kiln::test {
 
-// Calls functions in place of the module's tile instructions.
+// Replaces the AMX instructions of a module by calls of functions.
 void emulate_amx(llvm::Module& module);
-// Tells the JIT where these functions are.
+// Defines these functions in the JIT.
 void define_amx_functions(llvm::orc::LLJIT& jit);
-// How many products of tiles this thread has computed.
+// The number of products of tiles that this thread has computed.
 std::int64_t emulated_tile_products();
 
 } // namespace kiln::test

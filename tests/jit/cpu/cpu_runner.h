@@ -1,4 +1,4 @@
-// Runs a tile IR kernel on the CPU back end and in the interpreter, for comparing both.
+// Runs a tile IR kernel on the CPU back end and in the interpreter, to compare both.
 #pragma once
 
 #include <dsl/keep_kernel.h>
@@ -40,9 +40,9 @@ struct CpuKernel {
     code = cpu::load_object(object.object, lowered->name);
   }
 
-  // All programs on this thread, grouped as for `threads`, `chunk` groups in a call; throws what an assert
-  // reported. Scratch starts out full of `poison`, which nothing may depend on. Stores bypass the cache where
-  // they may, unless `stream_bytes` is larger.
+  // Runs all programs on this thread, in groups as for `threads` threads, `chunk` groups per call, and throws
+  // the error of a failed assert. Scratch is filled with `poison` before, on which no result may depend.
+  // Stores are non-temporal where possible, unless `stream_bytes` is larger.
   void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid, unsigned char poison = 0xCD,
            std::int64_t chunk = std::int64_t{1} << 40, std::int64_t stream_bytes = 0, int threads = 1) const {
     cpu::LaunchContext context{};

@@ -1,9 +1,10 @@
-// kiln-cross: the assembly of kernels for CPUs of another architecture, so that FileCheck can read it.
+// kiln-cross: prints the assembly of kernels for CPUs of another architecture, for FileCheck.
 //
-//   kiln-cross kernel.kir --triple aarch64-linux-gnu --cpu neoverse-v1 --config M=64,N=64 --layouts
-//   unit,unit,unit
+//   kiln-cross kernel.kir --triple aarch64-linux-gnu --cpu neoverse-v1 --config M=64,N=64
+//     --layouts unit,unit,unit
 //
-// A program of the tests alone: LLVM's other code generators would double Kiln's library.
+// It is a program of the tests only, because LLVM's other code generators would double the size of Kiln's
+// library.
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/verifier.h>

@@ -1,4 +1,4 @@
-// Builds a module with one product in it, runs the short list of passes, and links it with LLJIT.
+// Builds a module with one product, runs the CPU's passes, and links the module with LLJIT.
 #include "dot_harness.h"
 #include "amx_emulation.h"
 #include "other_cpus.h"
@@ -15,7 +15,7 @@ namespace kiln::test {
 
 namespace {
 
-// CPU time of this thread, which other work on the machine does not lengthen.
+// The CPU time of this thread, which other work on the machine does not affect.
 double milliseconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,4 +1,4 @@
-// Compiles one product for a named CPU and calls it: what the tests and the timing of `dot` share.
+// Compiles one product for a named CPU and calls it, for the tests and the benchmarks of `dot`.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ class LLJIT;
 
 namespace kiln::test {
 
-// The last two are for shapes that round.
+// The last two parameters are used by shapes that round.
 using DotFunction = void (*)(const void* a, std::int64_t a_row_stride, std::int64_t a_column_stride,
                              const void* b, std::int64_t b_row_stride, std::int64_t b_column_stride, void* c,
                              std::int64_t c_row_stride, std::int64_t m, std::int64_t n, std::int64_t k,
                              bool accumulate, void* scratch, void* rounded, std::int64_t rounded_row_stride);
 
-enum class Amx { Hardware, Emulated }; // who executes AMX's instructions
+enum class Amx { Hardware, Emulated }; // what executes AMX's instructions
 
 class CompiledDot {
 public:
-  // `cpu` is the name of a processor that the host runs (runnable_target in other_cpus.h); `adjust` may
+  // `cpu` names a processor whose code the host can run (runnable_target in other_cpus.h). `adjust` may
   // change what the code is allowed to use.
   CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
               const std::function<void(cpu::DotTarget&)>& adjust = {}, Amx amx = Amx::Hardware);

@@ -1,4 +1,4 @@
-// CPUs by LLVM's names whose code this host can run.
+// Finds CPUs, by LLVM's names, whose code this host can run.
 #pragma once
 
 #include <kiln/jit/cpu/target.h>
@@ -13,16 +13,16 @@
 
 namespace kiln::test {
 
-// Tests of code for other CPUs do not depend on these instructions, which one vendor or virtual machine has
-// and another hides: code is generated without them where the host lacks them. znver4's sse4a moves fields of
-// vectors, so that code with it ends with SIGILL on Intel's CPUs.
+// Tests of code for other CPUs do not need these instructions, which one vendor or virtual machine has and
+// another hides: code is generated without them where the host lacks them. znver4 has sse4a, which moves
+// fields of vectors, so that code with it ends with SIGILL on Intel's CPUs.
 constexpr std::string_view dispensable_features[] = {"aes",  "fma4",       "gfni", "pclmul", "prfchw",
                                                      "sha",  "sha512",     "sm3",  "sse4a",  "sm4",
                                                      "vaes", "vpclmulqdq", "xop"};
 
-// The CPU of that name, without the dispensable features that the host lacks; nothing if the host lacks
-// others, or has another architecture. "host" is the target that kernels are compiled for, which KILN_CPU may
-// name.
+// The target of that name, without the dispensable features that the host lacks. Nothing if the host lacks
+// other features, or has another architecture. "host" is the target for which kernels are compiled, which
+// KILN_CPU may name.
 inline std::optional<cpu::Target> runnable_target(const std::string& name) {
   if (name == "host") return cpu::host_target();
 #if defined(__x86_64__)
@@ -39,7 +39,7 @@ inline std::optional<cpu::Target> runnable_target(const std::string& name) {
 #endif
 }
 
-// Older and other x86 CPUs, from SSE4 to AVX-512; none on other architectures.
+// Older and other x86 CPUs, from SSE4 to AVX-512. Empty on other architectures.
 inline std::vector<cpu::Target> other_cpus() {
   std::vector<cpu::Target> targets;
   for (const char* name :

@@ -1,4 +1,4 @@
-// Matrices for tests of products, and what their product is.
+// Provides matrices for tests of products, and computes the expected products.
 #pragma once
 
 #include <kiln/jit/runtime/tensor.h>
@@ -7,7 +7,7 @@
 
 namespace kiln::test {
 
-// Eighths between -1 and 1: products of them are exact.
+// Elements are eighths between -1 and 1, whose products are exact.
 inline Tensor<float, 2> random_matrix(std::int64_t rows, std::int64_t columns, std::mt19937_64& random) {
   auto t = Tensor<float, 2>::empty({rows, columns});
   for (float& x : t)
@@ -15,7 +15,7 @@ inline Tensor<float, 2> random_matrix(std::int64_t rows, std::int64_t columns, s
   return t;
 }
 
-// Element (i, j) of a b.
+// Element (i, j) of the product a b.
 inline double exact_product(const Tensor<float, 2>& a, const Tensor<float, 2>& b, std::int64_t i,
                             std::int64_t j) {
   double sum = 0;

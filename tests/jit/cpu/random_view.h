@@ -1,5 +1,4 @@
-// Strided arrays of random layout, and reading them as NumPy broadcasts: for tests of whole-tensor
-// expressions.
+// Provides strided arrays of random layout, read with NumPy's broadcasting, for tests of expressions.
 #pragma once
 
 #include <kiln/jit/runtime/tensor_view.h>
@@ -11,12 +10,12 @@
 
 namespace kiln::test {
 
-// Memory of its own behind a view whose axes lie in random order, with gaps, some of them backwards.
+// A view of its own memory, whose axes are in random order, with gaps, and with negative strides among them.
 template <class T, int Rank> struct RandomArray {
   std::vector<T> memory;
   TensorView<T, Rank> view;
 
-  // Contents are made by `draw`; gaps keep `gap`.
+  // `draw` returns the elements; gaps keep the value `gap`.
   template <class Draw>
   RandomArray(std::mt19937_64& random, const std::vector<std::int64_t>& extents, bool row_major, Draw&& draw,
               T gap = T(77)) {
@@ -40,7 +39,7 @@ template <class T, int Rank> struct RandomArray {
     each(extents, [&](const std::vector<std::int64_t>& i) { at(view, i) = draw(); });
   }
 
-  // The element that index `i` of a larger shape reads.
+  // The element that index `i` of a larger shape reads by broadcasting.
   template <class U> static U& at(const TensorView<U, Rank>& v, const std::vector<std::int64_t>& i) {
     std::int64_t offset = 0;
     for (int a = 0; a < Rank; ++a) {
@@ -66,7 +65,7 @@ template <class T, int Rank> struct RandomArray {
   }
 };
 
-// Some of the extents become 1, and leading ones are left out.
+// Returns extents that broadcast to `extents`: some are 1, and leading ones are dropped.
 inline std::vector<std::int64_t> random_operand(std::mt19937_64& random, std::vector<std::int64_t> extents,
                                                 std::size_t rank) {
   extents.erase(extents.begin(), extents.end() - static_cast<std::ptrdiff_t>(rank));

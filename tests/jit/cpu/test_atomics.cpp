@@ -1,5 +1,4 @@
-// Memory on the CPU that is read and written at once: atomics of every kind and dtype, views that overlap
-// themselves, and offsets at the ends of 64 bits.
+// Tests memory that is read and written at once: atomics, views that overlap themselves, extreme offsets.
 #include "cpu_runner.h"
 #include "jit/kernel_text.h"
 #include "left_out.h"
@@ -14,7 +13,7 @@ using namespace kiln;
 using namespace kiln::ir;
 using namespace kiln::test;
 
-TEST_CASE("atomics of every kind and dtype leave and return on the CPU what they should") {
+TEST_CASE("atomics of every kind and dtype store and return the right values on the CPU") {
   auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -39,7 +38,7 @@ kernel @atomics(%p: view<$T, 1>, %x: view<const $T, 1>, %on: view<const bool, 1>
 }
 )",
                            {{"$T", std::string(name(t))}, {"$K", kind}});
-      for (std::int64_t stride : {1, 0}) { // each its own, and all on one element
+      for (std::int64_t stride : {1, 0}) { // each program its own element, or all programs one element
         Data p(t, 21), x(t, 21), on(DType::Bool, 21), old(t, 21);
         p.randomize(random), x.randomize(random, 3), on.randomize(random);
         Arguments arguments;
@@ -52,7 +51,7 @@ kernel @atomics(%p: view<$T, 1>, %x: view<const $T, 1>, %on: view<const bool, 1>
     }
 }
 
-TEST_CASE("atomics of four threads lose nothing on the CPU") {
+TEST_CASE("atomics of four threads lose no update on the CPU") {
   for (int d = 0; d < dtype_count; ++d) {
     auto t = static_cast<DType>(d);
     if (t == DType::Bool) continue;
@@ -70,7 +69,7 @@ kernel @count(%sum: view<$T, 1>, %most: view<$T, 1>, %one: view<const $T, 1>) {
 }
 )",
                          {{"$T", std::string(name(t))}});
-    // As many programs as the dtype counts exactly: 15 for fp8 with 3 bits, and so on.
+    // As many programs as the dtype can count exactly: 15 for fp8 with 3 mantissa bits, and so on.
     std::int64_t programs = size_of(t) == 1 ? (is_float(t) ? 8 : 100) : t == DType::BF16 ? 200 : 2000;
     test::CpuKernel compiled(*kernel, {});
     Data sum(t, 1), most(t, 1), one(t, 1);
@@ -119,7 +118,7 @@ kernel @reversed(%p: view<i32, 1>) {
   CHECK(p[0] == 39 * 39);
 }
 
-TEST_CASE("an operation in place through a view that overlaps itself reads all before it writes") {
+TEST_CASE("an operation in place through a view that overlaps itself reads every element before it writes") {
   auto kernel = parsed(R"(
 kernel @twice(%p: view<i32, 2>, %q: view<const i32, 2>) {
   %z = constant {value = 0} : i64
@@ -146,7 +145,7 @@ kernel @twice(%p: view<i32, 2>, %q: view<const i32, 2>) {
   }
 }
 
-TEST_CASE("offsets at the ends of 64 bits lie outside every view") {
+TEST_CASE("offsets near the limits of 64 bits are out of bounds of every view") {
   auto kernel = parsed(R"(
 kernel @far(%x: view<const f32, 2>, %y: view<f32, 2>, %row: i64, %col: i64) {
   %z = constant {value = 0} : i64

@@ -1,4 +1,4 @@
-// Shapes of code that grow without bound on the CPU if anything in its compiler is not linear.
+// Tests that code size and compile time grow linearly with the kernel.
 #include "cpu_runner.h"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ double compile_seconds(const Kernel& kernel) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-struct Long { // reads one tile of %x; the result goes to %y
+struct Long { // a kernel that reads one tile of %x, and stores its result in %y
   Kernel kernel{"long"};
   Builder b{&kernel.body};
   Value *x, *y, *zero, *tile;
@@ -41,7 +41,7 @@ struct Long { // reads one tile of %x; the result goes to %y
 } // namespace
 
 TEST_CASE("code grows linearly with the kernel: long chains, diamonds, many stores, deep branches") {
-  { // every link uses the one before twice, and neither folds
+  { // every operation uses the one before twice, and no use can be folded
     Long k;
     Value* v = k.tile;
     for (int i = 0; i < 2000; ++i)
@@ -53,7 +53,7 @@ TEST_CASE("code grows linearly with the kernel: long chains, diamonds, many stor
     std::vector<float> x(64, 0.25f), y(64);
     Arguments().view(x.data(), {64}).view(y.data(), {64}).run_on(k.kernel, {1});
   }
-  { // pieces of a chain share a nest, which must not evaluate one inside the other: the stack is small
+  { // pieces of a chain share a nest, which must not evaluate them recursively, since the stack is small
     Long k;
     Value* v = k.tile;
     for (int i = 0; i < 6000; ++i)
@@ -115,12 +115,12 @@ TEST_CASE("code does not grow with the size of tiles") {
   }
 }
 
-TEST_CASE("tiles that need too much scratch memory are refused with their size") {
+TEST_CASE("tiles that need too much scratch memory are an error that names their size") {
   Kernel kernel("big");
   Builder b(&kernel.body);
   Value* x = kernel.body.add_arg(Type::view(DType::F64, 1, false));
   Value* zero = b.index(0);
-  for (int i = 0; i < 3; ++i) { // each is loaded, then overwritten before it is used
+  for (int i = 0; i < 3; ++i) { // each tile is loaded, and its memory is overwritten before it is used
     Op* load = b.create(Opcode::ViewLoad, {x, zero}, {Type::tile(DType::F64, {Dim(std::int64_t{1} << 28)})});
     load->set("axes", std::vector<std::int64_t>{0});
     Op* scan = b.create(Opcode::Scan, {load->result()}, {load->result()->type});

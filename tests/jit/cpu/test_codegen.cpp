@@ -9,7 +9,7 @@ using namespace kiln;
 
 namespace {
 
-// A row-major 2-D or 1-D array of floats as launch words.
+// A row-major array of floats with one or two axes, as the words of a launch.
 struct Array {
   std::vector<float> data;
   std::vector<std::int64_t> extents;
@@ -34,7 +34,8 @@ struct Array {
   }
 };
 
-// Both executions on equal inputs; returns the largest difference relative to the largest value.
+// Runs a kernel on the CPU and in the interpreter with equal inputs, and returns the largest difference
+// relative to the largest value.
 double difference(const char* text, const Config& config, std::vector<Array> arrays,
                   std::vector<LayoutClass> layouts) {
   auto kernel = ir::parse(text, "test");
@@ -96,7 +97,8 @@ kernel @softmax(%x: view<const f32, 2>, %y: view<f32, 2>) grid [(y, 0, BM), (y, 
 }
 )";
 
-// Functions reduced along and across rows, with a combine that has no identity too, and stored.
+// Functions that are reduced along rows and down columns, also with a combine function without identity, and
+// stored.
 constexpr const char* functions_kernel = R"(
 kernel @functions(%x: view<const f32, 2>, %y: view<f32, 2>, %rows: view<f32, 2>, %columns: view<f32, 1>) {
   %z = constant {value = 0} : i64
@@ -201,7 +203,9 @@ TEST_CASE("softmax agrees with the interpreter") {
 }
 
 TEST_CASE("functions of tiles of any width agree with the interpreter") {
-  std::mt19937_64 random(test::fresh_seed());
+  const auto first_seed = test::fresh_seed();
+  CAPTURE(first_seed);
+  std::mt19937_64 random(first_seed);
   for (std::int64_t block : {8, 24, 31, 32, 63, 64, 72, 128, 200, 257, 512}) {
     const std::uint64_t seed = random();
     const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 5);

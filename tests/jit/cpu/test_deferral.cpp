@@ -1,4 +1,4 @@
-// Row kernels whose last store runs within the next program leave the same bytes as without.
+// Tests that row kernels write the same bytes with and without deferral of their last store.
 #include "cpu_runner.h"
 #include "test_seed.h"
 
@@ -25,14 +25,14 @@ const auto softmax_rows = kernel("softmax_rows", [](In x, Out y, Out) {
   y.tile(row, offset(BN, 0)).store(e / sum(e, BN, keep));
 });
 
-// Reads its row again while it stores, so it asks whether y overlaps x, and puts nothing off.
+// Reads its row again while it stores, so that it checks whether y overlaps x, and defers nothing.
 const auto centred_rows = kernel("centred_rows", [](In x, Out y, Out) {
   auto [row] = program_tile(x, 1_c);
   Tile t = x.tile(row, offset(BN, 0)).load();
   y.tile(row, offset(BN, 0)).store(t - sum(t, BN, keep) / cast<float>(x.cols()));
 });
 
-// A store comes before the last.
+// Another store precedes the last one.
 const auto summed_rows = kernel("summed_rows", [](In x, Out y, Out sums) {
   auto [row] = program_tile(x, 1_c);
   Tile t = tanh(x.tile(row, offset(BN, 0)).load());
@@ -41,7 +41,7 @@ const auto summed_rows = kernel("summed_rows", [](In x, Out y, Out sums) {
   y.tile(row, offset(BN, 0)).store(t * rsqrt(total + 1.f));
 });
 
-// The costliest loop is over other columns than the store.
+// The most expensive loop runs over other columns than the store.
 const auto halved_rows = kernel("halved_rows", [](In x, Out y, Out) {
   auto [row] = program_tile(x, 1_c);
   Tile wide = x.tile(row, offset(BN * 2_c, 0)).load();
@@ -56,7 +56,7 @@ struct alignas(64) Line {
 };
 
 struct Arrays {
-  std::vector<Line> memory; // aligned as whole vectors are
+  std::vector<Line> memory; // aligned to whole vectors
   std::vector<std::uint64_t> words;
   bool operator==(const Arrays& other) const {
     return std::memcmp(memory.data(), other.memory.data(), memory.size() * sizeof(Line)) == 0;
@@ -153,11 +153,9 @@ template <class Kernel> void compare_many(const Kernel& made, bool defers = true
 
 } // namespace
 
-TEST_CASE("a row stored within the next program: the value comes from scratch") {
-  compare_many(softmax_rows);
-}
-TEST_CASE("a row that is read again while it is stored is stored at once") {
+TEST_CASE("a deferred row: the value is in scratch") { compare_many(softmax_rows); }
+TEST_CASE("a row that is read again while it is stored is not deferred") {
   compare_many(centred_rows, false);
 }
-TEST_CASE("a row stored within the next program: another store comes first") { compare_many(summed_rows); }
-TEST_CASE("a row stored within the next program: loops of different widths") { compare_many(halved_rows); }
+TEST_CASE("a deferred row: another store precedes it") { compare_many(summed_rows); }
+TEST_CASE("a deferred row: loops of different widths") { compare_many(halved_rows); }

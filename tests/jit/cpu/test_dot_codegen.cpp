@@ -1,4 +1,4 @@
-// Products emitted for every element type, stride and instruction set, against double precision.
+// Tests products of every element type, stride and instruction set against double precision.
 #include "amx_emulation.h"
 #include "dot_harness.h"
 #include "dsl/guarded_memory.h"
@@ -19,7 +19,7 @@ using cpu::DotStrides;
 using test::CompiledDot;
 using test::GuardedMemory;
 
-// The value of an element's bits, from the definition of its format.
+// The value of a small float's bits, by the definition of its format.
 double small_float(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = static_cast<int>(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
@@ -57,8 +57,7 @@ double element(DType t, const char* p) {
 
 using Random = std::mt19937_64;
 
-// Any bits whose value is finite and of ordinary size for wide types; every finite value, denormals too, for
-// narrow.
+// Wide types get values between -1 and 1, narrow types any finite value, including denormals.
 void random_element(DType t, char* p, Random& random) {
   std::uniform_real_distribution<double> uniform(-1, 1);
   if (t == DType::F32) {
@@ -78,12 +77,12 @@ void random_element(DType t, char* p, Random& random) {
   }
 }
 
-// A matrix somewhere in guarded memory; what lies between its elements is NaN (or noise for integers).
+// A matrix in guarded memory. Between its elements are NaNs (or arbitrary integers).
 struct Matrix {
   DType type;
   std::int64_t rows, columns, row_stride, column_stride;
   std::int64_t first = 0; // index of element (0, 0) in memory
-  std::int64_t count = 0; // elements of memory
+  std::int64_t count = 0; // number of elements of memory
   std::unique_ptr<GuardedMemory> memory;
 
   Matrix(DType t, std::int64_t r, std::int64_t c, std::int64_t rs, std::int64_t cs, Random& random)
@@ -139,7 +138,8 @@ double epsilon(DType accumulator) {
   return accumulator == DType::F64 ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23);
 }
 
-// One random product with these extents: every element within the bound, nothing else written.
+// Checks one random product of these extents: every element is within the error bound, and nothing else is
+// written.
 void check_product(const CompiledDot& dot, const DotShape& shape, Extents e, Random& random) {
   const DType accumulator = cpu::dot_accumulator(shape.a, shape.b);
   const bool accumulate = random() & 1U;
@@ -150,7 +150,7 @@ void check_product(const CompiledDot& dot, const DotShape& shape, Extents e, Ran
   Matrix a(shape.a, e.m, e.k, as.row, as.column, random);
   Matrix b(shape.b, e.k, e.n, bs.row, bs.column, random);
   Matrix c(accumulator, e.m, e.n, c_stride, 1, random);
-  if (!accumulate && is_float(accumulator)) // must not be read: NaN would stay
+  if (!accumulate && is_float(accumulator)) // must not be read, since a NaN would remain
     for (std::int64_t i = 0; i < e.m; ++i)
       std::memset(c.at(i, 0), 0xff, static_cast<std::size_t>(e.n * size_of(accumulator)));
   const std::vector<char> a_before = a.bytes(), b_before = b.bytes(), c_before = c.bytes();
@@ -210,12 +210,6 @@ void check_shape(const DotShape& shape, const std::string& cpu, int repeats, Ran
                   random);
 }
 
-unsigned fresh_seed() {
-  const unsigned seed = test::fresh_seed();
-  UNSCOPED_INFO("seed " << seed);
-  return seed;
-}
-
 constexpr DType floats[] = {DType::F32, DType::F64, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2};
 
 const char* const processors[] = {"host", "x86-64", "haswell", "skylake-avx512"};
@@ -223,7 +217,7 @@ const char* const processors[] = {"host", "x86-64", "haswell", "skylake-avx512"}
 } // namespace
 
 TEST_CASE("dot of every element type agrees with double precision on ragged sizes and any strides") {
-  const unsigned seed = fresh_seed();
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (const char* cpu : processors) {
@@ -237,7 +231,7 @@ TEST_CASE("dot of every element type agrees with double precision on ragged size
 }
 
 TEST_CASE("dot of mixed floating-point types accumulates in the wider one") {
-  const unsigned seed = fresh_seed();
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (DType a : floats)
@@ -245,8 +239,8 @@ TEST_CASE("dot of mixed floating-point types accumulates in the wider one") {
       if (a != b) check_shape({a, b, 14, 80, 33}, "host", 4, random);
 }
 
-TEST_CASE("dot knows strides when code is emitted, and every register tile") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot agrees for every known stride and every register tile") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (const char* cpu : {"host", "x86-64", "haswell"}) {
@@ -264,8 +258,8 @@ TEST_CASE("dot knows strides when code is emitted, and every register tile") {
   }
 }
 
-TEST_CASE("dot of few rows reads B in place, along its rows or its columns") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot of few rows agrees, with rows or columns of B in place") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (const char* cpu : {"host", "haswell", "x86-64"}) {
@@ -285,8 +279,8 @@ TEST_CASE("dot of few rows reads B in place, along its rows or its columns") {
     check_shape(shape, "host", 2, random);
 }
 
-TEST_CASE("dot works in chunks when K or M exceeds what the scratch holds") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot divides K and M into chunks that fit the scratch") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   check_shape({DType::F32, DType::F32, 1000, 70, 1100}, "host", 2, random);
@@ -294,15 +288,15 @@ TEST_CASE("dot works in chunks when K or M exceeds what the scratch holds") {
   check_shape({DType::BF16, DType::BF16, 1100, 70, 1101, DotStrides::UnitOuter}, "host", 2, random);
   check_shape({DType::BF16, DType::BF16, 600, 70, 1101}, "host", 2, random);
   check_shape({DType::I8, DType::I8, 600, 70, 1101}, "host", 2, random);
-  check_shape({DType::I8, DType::I8, 4, 300, 501}, "host", 8, random); // few rows of bytes have short chunks
+  check_shape({DType::I8, DType::I8, 4, 300, 501}, "host", 8, random); // short chunks of K
   const std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const DotShape open{DType::F16, DType::F32, unknown, unknown, unknown};
   const CompiledDot dot(open, "host");
   check_product(dot, open, {500, 90, 700}, random);
 }
 
-TEST_CASE("dot packs a large B while it multiplies the first rows, of every type and in whole groups") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot packs a large B of any type, in whole groups, while it multiplies the first rows") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (const char* cpu : {"host", "znver4"}) {
@@ -311,7 +305,7 @@ TEST_CASE("dot packs a large B while it multiplies the first rows, of every type
       check_shape({DType::F32, DType::F32, 100, 700, 300, DotStrides::UnitInner, b}, cpu, 2, random);
       check_shape({DType::BF16, DType::BF16, 20, 400, 301, DotStrides::Any, b}, cpu, 2, random);
     }
-    // A is packed too, in one chunk of K and block of rows, and in several.
+    // A is packed as well, in one chunk of K and one block of rows, and in several.
     check_shape({DType::F16, DType::F32, 200, 500, 400, DotStrides::UnitOuter, DotStrides::UnitInner}, cpu, 1,
                 random);
     check_shape({DType::F16, DType::F32, 1100, 100, 1030, DotStrides::UnitOuter, DotStrides::UnitInner}, cpu,
@@ -324,8 +318,8 @@ TEST_CASE("dot packs a large B while it multiplies the first rows, of every type
   }
 }
 
-TEST_CASE("dot blocks A's rows where registers are few, read in place or packed") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot blocks rows of A on CPUs with 16 registers, in place or packed") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (const char* cpu : {"haswell", "x86-64"}) {
@@ -333,7 +327,7 @@ TEST_CASE("dot blocks A's rows where registers are few, read in place or packed"
     for (DotStrides a : {DotStrides::UnitInner, DotStrides::UnitOuter, DotStrides::Any})
       check_shape({DType::F32, DType::F32, 330, 140, 800, a}, cpu, 2, random); // rows near and far apart
     check_shape({DType::F32, DType::F32, 200, 1060, 420, DotStrides::UnitInner, DotStrides::UnitInner}, cpu,
-                1, random); // more columns than are packed at once
+                1, random); // more columns than are packed at a time
     check_shape({DType::F32, DType::F32, 100, 300, 700}, cpu, 2, random); // one block of rows
     check_shape({DType::F16, DType::F32, 330, 100, 700, DotStrides::UnitInner}, cpu, 1,
                 random); // few columns
@@ -344,7 +338,7 @@ TEST_CASE("dot blocks A's rows where registers are few, read in place or packed"
   }
 }
 
-TEST_CASE("dot of an empty extent adds nothing, overwrites with zeros, touches nothing") {
+TEST_CASE("dot of an empty extent adds nothing, or writes zeros, and accesses nothing else") {
   const CompiledDot dot({DType::F32, DType::F32, 8, 8, 8}, "host");
   std::vector<float> c(64, 3.0F);
   dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 8, 8, 0, true, nullptr, nullptr, 0);
@@ -360,8 +354,8 @@ TEST_CASE("dot of an empty extent adds nothing, overwrites with zeros, touches n
       CHECK(c[i * 8 + j] == (i < 7 && j < 5 ? 0.0F : 3.0F));
 }
 
-TEST_CASE("dot lets NaN and infinity through to their rows and columns alone") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot propagates NaN and infinity to their rows and columns only") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   const float infinity = std::numeric_limits<float>::infinity(),
@@ -416,8 +410,8 @@ TEST_CASE("dot of every narrow float value converts it exactly") {
   }
 }
 
-TEST_CASE("dot without dot products of bf16 and of bytes agrees as well") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot agrees without the dot product instructions of bf16 and of bytes") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (DType t : {DType::BF16, DType::I8, DType::U8}) {
@@ -430,8 +424,8 @@ TEST_CASE("dot without dot products of bf16 and of bytes agrees as well") {
   }
 }
 
-TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot agrees with AMX, for sizes that fill its tiles and for others") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   struct Types {
@@ -457,10 +451,10 @@ TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others")
           },
           test::Amx::Emulated);
       if (!dot.target.amx_bf16 || !dot.target.amx_int8) {
-        WARN("skipped: this CPU has no dot products of bf16 and of bytes, which compute what tiles leave");
+        WARN("skipped: this CPU lacks the dot products of bf16 and of bytes, which compute what AMX leaves");
         return;
       }
-      // Rows that do not fill a tile take one too.
+      // Rows that do not fill a tile use one as well.
       for (std::int64_t rows : {m > 64 ? 64 : 16, m > 64 ? 105 : 29}) {
         const std::int64_t before = test::emulated_tile_products();
         check_product(dot, shape, {rows, 96, 256}, random);
@@ -473,8 +467,8 @@ TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others")
   }
 }
 
-TEST_CASE("dot without instructions of one vendor's processors agrees as well") {
-  const unsigned seed = fresh_seed();
+TEST_CASE("dot agrees without the instructions that only one vendor's processors have") {
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
   for (DType t : {DType::F32, DType::F64, DType::BF16, DType::I8, DType::U8}) {

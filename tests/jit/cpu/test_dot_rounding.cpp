@@ -1,4 +1,4 @@
-// Sums that the routines of dot store rounded, against exact sums.
+// Tests the rounded sums that the routines of dot store against exact sums.
 #include "dot_harness.h"
 #include "dsl/guarded_memory.h"
 #include "test_seed.h"
@@ -31,7 +31,7 @@ std::int64_t up_to(std::int64_t limit, Random& random) {
 
 } // namespace
 
-TEST_CASE("tile registers store sums rounded to bf16 where that is asked for, and nothing beside them") {
+TEST_CASE("AMX stores sums rounded to bf16 on request, and writes nothing else") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);
@@ -80,7 +80,7 @@ TEST_CASE("tile registers store sums rounded to bf16 where that is asked for, an
   };
   check({64, 96, 256}, false, true);
   check({64, 96, 256}, true, true);
-  check({33, 70, 1120}, false, true); // chunks of K
+  check({33, 70, 1120}, false, true); // several chunks of K
   check({33, 70, 1120}, true, true);
   for (int i = 0; i < 8; ++i) {
     for (const bool rounds : {false, true})

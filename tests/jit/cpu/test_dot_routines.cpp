@@ -1,4 +1,4 @@
-// The routines of `dot` in a module: made once, with what their code depends on in their names.
+// Tests the routines of `dot` in a module: each exists once, and its name encodes what its code depends on.
 #include "left_out.h"
 #include "test_seed.h"
 
@@ -16,7 +16,7 @@ using namespace kiln;
 
 namespace {
 
-// void(ptr, i64), with the builder at its beginning.
+// Creates a function void(ptr, i64) and sets the builder to its beginning.
 llvm::Function* begin_caller(llvm::Module& module, llvm::IRBuilder<>& b) {
   auto* f =
       llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false),
@@ -27,7 +27,7 @@ llvm::Function* begin_caller(llvm::Module& module, llvm::IRBuilder<>& b) {
 
 } // namespace
 
-TEST_CASE("dot's routines ignore the fast-math flags of the code around them and are made once") {
+TEST_CASE("dot's routines ignore the fast-math flags of their caller and are created once") {
   llvm::LLVMContext context;
   llvm::Module module("twice", context);
   llvm::IRBuilder<> b(context);
@@ -50,7 +50,8 @@ TEST_CASE("dot's routines ignore the fast-math flags of the code around them and
     CHECK(made.getFnAttribute("target-cpu").getValueAsString() == "skylake-avx512");
     for (const llvm::Instruction& i : llvm::instructions(made))
       if (llvm::isa<llvm::FPMathOperator>(i)) {
-        // The lanes of a sum are added in any order, as dot may; nothing else is loosened.
+        // The lanes of a sum are added in any order, which dot allows; no other instruction has fast-math
+        // flags.
         auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
         const bool sums_lanes = call && call->getIntrinsicID() == llvm::Intrinsic::vector_reduce_fadd;
         llvm::FastMathFlags flags = i.getFastMathFlags();
@@ -60,7 +61,7 @@ TEST_CASE("dot's routines ignore the fast-math flags of the code around them and
   }
 }
 
-TEST_CASE("products that share a routine of dot share how its scratch is cut") {
+TEST_CASE("products that share a routine of dot need the same scratch") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -84,11 +85,11 @@ TEST_CASE("products that share a routine of dot share how its scratch is cut") {
     INFO(known->first << ": " << shape.m << " x " << shape.n << " x " << shape.k);
     CHECK(known->second == bytes);
   }
-  CHECK(scratch_of.size() < 400); // some do share one
+  CHECK(scratch_of.size() < 400); // some products share a routine
   b.CreateRetVoid();
 }
 
-TEST_CASE("routines of dot that have one name have one code, whatever products ask for them") {
+TEST_CASE("routines of dot with the same name have the same code, for any product") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -138,10 +139,10 @@ TEST_CASE("routines of dot that have one name have one code, whatever products a
         std::string code;
         llvm::raw_string_ostream stream(code);
         made.print(stream);
-        code = std::regex_replace(code, std::regex("#[0-9]+"), ""); // attributes are numbered by module
+        code = std::regex_replace(code, std::regex("#[0-9]+"), ""); // numbers of attributes
         const auto [known, is_new] = code_of.emplace(made.getName().str(), code);
         INFO(known->first << " of " << name(x) << " x " << name(y));
-        if (known->second != code) FAIL_CHECK("has another code");
+        if (known->second != code) FAIL_CHECK("has different code");
       }
     }
   }

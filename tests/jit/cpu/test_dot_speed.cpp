@@ -1,5 +1,7 @@
-// How fast emitted products are, beside OpenBLAS: hidden, run with `unit_tests "[.bench]"` and
-// OPENBLAS_NUM_THREADS=1, OPENBLAS_CORETYPE=SkylakeX (or what fits the CPU).
+// Measures the speed of emitted products against OpenBLAS.
+//
+// These tests are hidden: run unit_tests "[.bench]" with OPENBLAS_NUM_THREADS=1 and
+// OPENBLAS_CORETYPE=SkylakeX, or the core type of the CPU.
 #include "dot_harness.h"
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -36,8 +38,8 @@ struct Tile {
   std::int64_t m, n, k;
 };
 
-// The program a tile kernel becomes: for each tile of C, accumulate over steps of K into a dense buffer,
-// store it.
+// The loops of a tile kernel: for each tile of C, accumulates over steps of K into a dense buffer, and stores
+// it.
 void tiled_product(const test::CompiledDot& dot, Tile t, std::int64_t size, const float* a, const float* b,
                    float* c, float* accumulator, void* scratch) {
   for (std::int64_t i = 0; i < size; i += t.m)

@@ -1,4 +1,4 @@
-// Loading objects, and what cannot be linked.
+// Tests that objects are loaded, and that objects that cannot be linked are an error.
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/object/code_generation.h>
 #include <kiln/jit/cpu/object/engine.h>
@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// An entry point that calls nothing, or a function that is nowhere.
+// An entry point that calls nothing, or a function that does not exist.
 std::vector<char> entry_object(const char* callee) {
   llvm::LLVMContext context;
   llvm::Module module("entry", context);
@@ -37,7 +37,7 @@ std::vector<char> entry_object(const char* callee) {
 
 } // namespace
 
-TEST_CASE("code that cannot be linked is refused, and what comes after it is loaded") {
+TEST_CASE("code that cannot be linked is an error, and later code is loaded") {
   const std::vector<char> broken = entry_object("kiln_is_nowhere"), whole = entry_object(nullptr);
   for (int i = 0; i < 3; ++i) {
     CHECK_THROWS_WITH(cpu::load_object(broken, "broken"), Contains("cannot link kernel broken"));

@@ -1,5 +1,4 @@
-// Kernels that are hard on the CPU's compiler: scans and dots of every form, and loops and branches with
-// tiles.
+// Tests kernels that are hard to compile: scans and dots of every form, loops and branches with tiles.
 #include "cpu_runner.h"
 #include "jit/kernel_text.h"
 #include "left_out.h"
@@ -30,8 +29,8 @@ TEST_CASE("scans and reductions of user combines along every axis, on the CPU") 
         std::string fewer = shape.size() > 1 ? offsets.substr(4) : "";
         std::string out_type = reduced.empty() ? "i32" : "tile<" + reduced + "i32>";
         CAPTURE(dims, axis, reverse);
-        // (a, b) stands for x -> a * x + b: associative, and commutative if all a are 1. The sums of floats,
-        // of numbers up to 2^31, are of absolute values, which do not cancel.
+        // (a, b) represents x -> a * x + b: associative, and commutative if all a are 1. Floats, with values
+        // up to 2^31, are summed by absolute value, so that sums do not cancel.
         auto kernel = parsed(R"(
 kernel @compose(%x: view<const i32, $R>, %y: view<const i32, $R>, %s: view<i32, $R>, %t: view<i32, $R>, %f: view<f32, $R>) {
   %z = constant {value = 0} : i64
@@ -148,7 +147,7 @@ TEST_CASE("dot of every dtype, batched, transposed and accumulating, on the CPU"
   }
 }
 
-TEST_CASE("loops that swap tiles, loops over tiles while something holds, and branches with tiles") {
+TEST_CASE("loops that swap tiles, while loops over tiles, and branches with tiles") {
   auto kernel = parsed(R"(
 kernel @swaps(%x: view<const i64, 2>, %y: view<i64, 2>, %rounds: i64) {
   %z = constant {value = 0} : i64
@@ -198,7 +197,9 @@ kernel @swaps(%x: view<const i64, 2>, %y: view<i64, 2>, %rounds: i64) {
 }
 )",
                        {});
-  std::mt19937_64 random(kiln::test::fresh_seed());
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (std::int64_t rounds : {0, 1, 2, 5, -3}) {
     Data x(DType::I64, 81), y(DType::I64, 81);
     x.randomize(random);

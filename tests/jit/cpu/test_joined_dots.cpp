@@ -1,4 +1,4 @@
-// Operands of dots that are made beside what they are made of, against double precision, on each CPU.
+// Tests dots whose operands share a nest with the values they are computed from, on each CPU.
 #include "cpu_runner.h"
 #include "other_cpus.h"
 #include "test_seed.h"
@@ -56,7 +56,8 @@ struct Matrices {
   }
 };
 
-// out = weights v, sums of weights, and where it keeps them, the weights: exp(x), rounded to v's dtype.
+// Computes out = weights v and the sums of the weights, and stores the weights if `keeps`. Weights are
+// exp(x), rounded to v's dtype.
 template <bool keeps>
 const auto weighted = kernel(
     "weighted", [](In x, View<const bf16, 2> v, View<float, 2> out, View<float, 1> sums, View<bf16, 2> kept) {
@@ -95,7 +96,7 @@ void check(const Matrices& r, bool keeps) {
       if (!(error <= worst)) worst = error;
     }
   }
-  CHECK(worst < 0x1p-8); // a rounding to bf16 is half of it
+  CHECK(worst < 0x1p-8); // rounding to bf16 causes half of it
   CHECK(worst_sum < 1e-6);
   CHECK(wrong == 0);
 }
@@ -108,7 +109,7 @@ std::vector<cpu::Target> all_targets() {
 
 } // namespace
 
-TEST_CASE("weights that are rounded where they are made are those of their sum") {
+TEST_CASE("weights that are rounded where they are computed are those whose sum is taken") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -133,8 +134,10 @@ TEST_CASE("weights that are rounded where they are made are those of their sum")
     }
 }
 
-TEST_CASE("weights that are stored keep their denormals, whatever multiplies them") {
-  std::mt19937_64 random(1);
+TEST_CASE("weights that are stored keep their denormals, whichever instruction multiplies them") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const Config config = {ROWS = 32, DEPTH = 64, COLUMNS = 32};
   for (const cpu::Target& target : all_targets()) {
     CAPTURE(target.cpu);
@@ -151,7 +154,7 @@ TEST_CASE("weights that are stored keep their denormals, whatever multiplies the
   }
 }
 
-TEST_CASE("what is read before a store to its place is what the nest goes on with") {
+TEST_CASE("a nest uses the values that were read before a store overwrote them") {
   const auto exchanged = kernel("exchanged", [](View<float, 2> x, View<float, 1> sums) {
     auto [m, n] = program_tile(x, ROWS, COLUMNS);
     Tile weights = exp(x.tile(m, n).load());

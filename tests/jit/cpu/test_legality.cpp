@@ -1,4 +1,4 @@
-// Every operation that tile IR can hold for a dtype either compiles for the CPU or is refused by the table.
+// Tests that every operation on every dtype either compiles for the CPU or is rejected by the table.
 #include "cpu_runner.h"
 
 #include <kiln/dsl/ir/verifier.h>
@@ -11,7 +11,7 @@ using namespace kiln::ir;
 
 namespace {
 
-// x op y of rank 1 over all dtypes, if tile IR has it.
+// A kernel that computes x op y on tiles of rank 1, if tile IR has the operation for this dtype.
 std::unique_ptr<ir::Kernel> elementwise_kernel(Opcode code, DType from, DType to) {
   auto kernel = std::make_unique<ir::Kernel>("probe");
   Value* x = kernel->body.add_arg(Type::view(from, 1, true));
@@ -33,7 +33,7 @@ std::unique_ptr<ir::Kernel> elementwise_kernel(Opcode code, DType from, DType to
 
 } // namespace
 
-TEST_CASE("what the table lists compiles, and what tile IR holds is listed", "[slow]") {
+TEST_CASE("listed operations compile, and all operations of tile IR are listed", "[slow]") {
   for (int o = 0; o < op_count; ++o)
     for (int f = 0; f < dtype_count; ++f)
       for (int t = 0; t < dtype_count; ++t) {
@@ -48,7 +48,7 @@ TEST_CASE("what the table lists compiles, and what tile IR holds is listed", "[s
       }
 }
 
-TEST_CASE("an operation that the CPU lacks is refused with its line") {
+TEST_CASE("an operation that the CPU lacks is an error that names its line") {
   ir::Kernel kernel("k");
   Builder b(&kernel.body);
   b.set_location(SourceLocation(intern("user.cpp"), 12));

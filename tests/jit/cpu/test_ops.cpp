@@ -1,5 +1,6 @@
-// Each elementwise operation of each dtype on the CPU, value by value against semantics.h: bitwise where the
-// operation is exact, within the documented error where it is not.
+// Tests each elementwise operation of each dtype on the CPU, value by value, against semantics.h.
+//
+// Results are compared bitwise where the operation is exact, and within the documented error where it is not.
 #include "cpu_runner.h"
 #include "other_cpus.h"
 #include "test_seed.h"
@@ -38,16 +39,16 @@ bool is_exact(Opcode code) {
   }
 }
 
-// Allowed distance from the correctly rounded result, in units of the dtype's last place.
+// The allowed distance from the correctly rounded result, in units of the dtype's last place.
 std::int64_t allowed_ulps(Opcode code, DType t) {
   if (is_exact(code)) return 0;
-  if (size_of(t) < 4) return 1; // computed in f32, then rounded: a tie may fall to the other side
+  if (size_of(t) < 4) return 1; // computed in f32, then rounded: a tie may round to the other side
   if (code == Opcode::Pow) return 16;
   if (code == Opcode::Gelu) return 8;
   return t == DType::F32 ? 2 : 4;
 }
 
-// Numbers in order of their value, one apart from neighbour to neighbour.
+// Maps floats to integers in the order of their values, so that neighbouring values differ by one.
 std::int64_t ordinal(DType t, Cell bits) {
   int width = 8 * size_of(t);
   Cell sign = Cell{1} << (width - 1);
@@ -77,7 +78,7 @@ bool is_signalling_nan(DType t, Cell bits) {
   return std::isnan(float_of(t, bits)) && !(bits & quiet);
 }
 
-// Interesting values of a dtype: all of them if they are 8 bits.
+// Interesting values of a dtype; all values if it has 8 bits.
 std::vector<Cell> values_of(DType t, std::mt19937_64& random) {
   std::vector<Cell> values;
   if (t == DType::Bool) return {0, 1};
@@ -105,7 +106,7 @@ std::vector<Cell> values_of(DType t, std::mt19937_64& random) {
     std::uniform_real_distribution<double> small(-4, 4);
     while (values.size() < 80)
       values.push_back(cell_of_float(t, small(random)));
-    while (values.size() < 100) { // any bits
+    while (values.size() < 100) { // random bits
       Cell bits = width == 64 ? random() : random() & ((Cell{1} << width) - 1);
       values.push_back(bits);
     }
@@ -134,7 +135,7 @@ struct Column {
   Cell cell(std::size_t i) { return load_cell(dtype, at(i)); }
 };
 
-// A kernel that reads one tile of each input and stores one tile for each of several results.
+// A kernel that reads one tile of each input and stores one tile for each of its results.
 struct ColumnKernel {
   Kernel kernel{"columns"};
   Builder b{&kernel.body};
@@ -226,7 +227,8 @@ void check_operations(DType t, std::int64_t tile, std::uint64_t seed,
       auto text = compare(out[o], k.columns[3 + o].cell(i), expected, allowed_ulps(code, t), !min_max);
       if (text.empty()) continue;
       bool signalling = is_signalling_nan(t, a) || is_signalling_nan(t, b);
-      if (min_max && signalling && std::isnan(float_of(t, k.columns[3 + o].cell(i)))) continue; // may count
+      if (min_max && signalling && std::isnan(float_of(t, k.columns[3 + o].cell(i))))
+        continue; // may be a value
       ++failures;
       std::string operands;
       for (Cell x : {a, b, c})
@@ -262,7 +264,7 @@ TEST_CASE("casts and bitcasts between all dtypes agree with semantics.h on the C
   for (int d = 0; d < dtype_count; ++d) {
     auto from = static_cast<DType>(d);
     auto values = values_of(from, random);
-    for (int more = 0; more < 2000 && size_of(from) > 1; ++more) { // any bits, and any magnitude
+    for (int more = 0; more < 2000 && size_of(from) > 1; ++more) { // random bits, and any magnitude
       Cell bits = random();
       values.push_back(
           is_float(from) && more % 2
@@ -270,7 +272,7 @@ TEST_CASE("casts and bitcasts between all dtypes agree with semantics.h on the C
                                                static_cast<int>(random() % 160) - 100))
               : load_cell(from, &bits));
     }
-    std::vector<std::pair<DType, bool>> to; // and whether bits are kept
+    std::vector<std::pair<DType, bool>> to; // and whether it is a bitcast
     for (int e = 0; e < dtype_count; ++e) {
       to.push_back({static_cast<DType>(e), false});
       if (size_of(static_cast<DType>(e)) == size_of(from)) to.push_back({static_cast<DType>(e), true});

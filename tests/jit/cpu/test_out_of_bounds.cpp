@@ -1,4 +1,4 @@
-// Tiles far larger than what they are read from: what lies past the ends of all views is computed once.
+// Tests tiles far larger than their views, whose elements past the ends of all views are computed once.
 #include "random_numbers.h"
 #include "test_seed.h"
 
@@ -23,7 +23,7 @@ using Out = View<float, 2>;
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
-// Launches a kernel and interprets it, with small integers, and compares what they write bit for bit but for
+// Launches a kernel and interprets it with small integers, and compares the results bit for bit except for
 // the signs of zeros.
 class Comparison {
 public:
@@ -71,7 +71,7 @@ template <class F> auto of(F&& function) { return kernel("outside", std::forward
 
 } // namespace
 
-TEST_CASE("rows far shorter than their tile are reduced as if it were filled up") {
+TEST_CASE("rows far shorter than their tile are reduced as if the tile were padded") {
   const auto sums = of([](In x, Row w, Out y) {
     auto i = offset(BM, 0);
     auto j = offset(BN, 0);
@@ -80,7 +80,7 @@ TEST_CASE("rows far shorter than their tile are reduced as if it were filled up"
     Tile least = min(x.tile(i, j).load_or(3.0f), BN, keep);
     Tile zeros = sum(x.tile(i, j).load(), BN, keep);
     Tile fives = sum(x.tile(i, j).load_or(5.0f) * w.tile(j).load_or(2.0f), BN, keep);
-    Tile each = where(t == most, 1.0f, x.tile(i, j).load() - w.tile(j).load_or(4.0f)); // stored and added up
+    Tile each = where(t == most, 1.0f, x.tile(i, j).load() - w.tile(j).load_or(4.0f)); // stored, and summed
     y.tile(i, j).store(each + (most * 64.0f + least + zeros + fives) + sum(each, BN, keep));
   });
   const auto nothing = of([](In x, Row w, Out y) {
@@ -100,7 +100,7 @@ TEST_CASE("rows far shorter than their tile are reduced as if it were filled up"
   }
 }
 
-TEST_CASE("columns past a matrix are reduced down as if it were filled up") {
+TEST_CASE("columns past a matrix are reduced as if the matrix were padded") {
   const auto down = of([](In x, Row w, Out y) {
     auto i = offset(BM, 0);
     auto j = offset(BN, 0);
@@ -108,7 +108,7 @@ TEST_CASE("columns past a matrix are reduced down as if it were filled up") {
     Tile most = max(x.tile(i, j).load_or(lowest) + w.tile(j).load_or(1.0f), BM, keep);
     y.tile(i, j).store(added + most);
   });
-  const auto kept = of([](In x, Row w, Out y) { // a tile that is filled and reduced at once
+  const auto kept = of([](In x, Row w, Out y) { // a tile that is stored in a buffer and reduced in one nest
     auto i = offset(BM, 0);
     auto j = offset(BN, 0);
     Tile t = exp2(x.tile(i, j).load());
@@ -123,7 +123,7 @@ TEST_CASE("columns past a matrix are reduced down as if it were filled up") {
   }
 }
 
-TEST_CASE("columns past a bound are left out wherever the bound stands, and wherever the columns begin") {
+TEST_CASE("columns past a bound are left out for any bound and any first column") {
   const auto masked = of([](In x, Row w, Out y, Scalar<std::int64_t> n, Scalar<std::int64_t> from) {
     auto i = offset(BM, 0);
     auto j = offset(BN, 0);
@@ -139,8 +139,9 @@ TEST_CASE("columns past a bound are left out wherever the bound stands, and wher
     auto j = offset(BN, 0);
     Tile column = expand<0>(from + arange(BN));
     Tile t = x.tile(i, j).load_or(2.0f);
-    Tile a =
-        where(column < n, t, x.tile(i, offset(BN, from)).load_or(9.0f)); // only there: whose end is unknown
+    Tile a = where(
+        column < n, t,
+        x.tile(i, offset(BN, from)).load_or(9.0f)); // only used there, so that the end of its view is unknown
     Tile b = where(column >= n, expand<0>(arange(BN)), 1);
     y.tile(i, j).store(max(a, BN, keep) + cast<float>(sum(b, BN, keep)) + w.tile(j).load());
   });
@@ -163,7 +164,7 @@ TEST_CASE("columns past a bound are left out wherever the bound stands, and wher
   }
 }
 
-TEST_CASE("what each column has of its own is kept past the ends of views") {
+TEST_CASE("values that differ between columns are kept past the ends of views") {
   const auto own = of([](In x, Row w, Out y) {
     auto i = offset(BM, 0);
     auto j = offset(BN, 0);

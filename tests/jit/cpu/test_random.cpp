@@ -1,5 +1,6 @@
-// The CPU computes what the interpreter computes, on random kernels. KILN_TEST_SEED and KILN_TEST_COUNT
-// choose other seeds than a few fresh ones.
+// Tests that the CPU and the interpreter agree on random kernels.
+//
+// KILN_TEST_SEED and KILN_TEST_COUNT choose seeds; by default there are a few fresh ones.
 #include "cpu_runner.h"
 #include "left_out.h"
 #include "other_cpus.h"
@@ -20,7 +21,7 @@ struct Draw {
   test::RandomArgumentsOptions arguments;
 };
 
-// All programs, or only the first where views share memory.
+// All programs, or only the first one if views share memory.
 std::vector<std::int64_t> grid_for(const ir::Kernel& kernel, const test::RandomArguments& arguments,
                                    const Draw& draw) {
   auto grid = ir::grid_of(kernel, arguments.words());
@@ -37,14 +38,14 @@ void compare(std::uint64_t seed, const Draw& draw, const cpu::Target& target = c
     if (arg->type.is_view()) layouts.push_back(draw.arguments.layout);
   if (std::getenv("KILN_TEST_VERBOSE"))
     std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
-  // Half of the kernels put off their last store however narrow its row.
+  // Half of the kernels defer their last store however narrow its row is.
   cpu::CompileOptions options{.deferred_columns = seed % 2 ? 1 : 1024};
   test::CpuKernel compiled(*random.kernel, random.config, layouts, options, target);
   INFO(ir::print(*compiled.lowered));
   test::RandomArguments found = start, again = start;
   auto grid = grid_for(*compiled.lowered, start, draw);
   compiled.run(found.words(), grid);
-  compiled.run(again.words(), grid, 0x00); // nothing depends on what scratch held
+  compiled.run(again.words(), grid, 0x00); // no result depends on the content of scratch
   REQUIRE(found.difference(again) == "");
   if (!draw.kernel.exact) return;
   passes::PassOptions unspecialised{random.config, {}};
@@ -98,7 +99,7 @@ TEST_CASE("the CPU agrees with the interpreter on random kernels with large tile
   });
 }
 
-TEST_CASE("inexact random kernels stay inside their views and give the same twice on the CPU") {
+TEST_CASE("inexact random kernels stay inside their views and give the same result twice on the CPU") {
   for_seeds(20, [](std::uint64_t seed) {
     compare(seed, {.kernel = {.steps = 35}, .arguments = {.strange_strides = true}});
     compare(seed, {.kernel = {.steps = 35}, .arguments = {.layout = LayoutClass::Unit}});

@@ -1,5 +1,4 @@
-// Vectors that are no vectors of neighbours: pairs that are split and interleaved, and elements a steady few
-// apart. All memory borders on pages that may not be touched.
+// Tests reshapes: pairs that are split and interleaved, and elements a few apart, in guarded memory.
 #include "dsl/guarded_memory.h"
 #include "random_numbers.h"
 #include "test_seed.h"
@@ -26,7 +25,7 @@ KILN_DIM(BK);
 
 using test::GuardedMemory;
 
-// Rows with gaps between them, or of any strides; at the end of its pages, or at their start.
+// A matrix with gaps between its rows, or with any strides, at the end or the start of its pages.
 template <class T> class Matrix {
 public:
   Matrix(std::int64_t rows, std::int64_t columns, std::mt19937_64& random)
@@ -46,7 +45,7 @@ private:
   GuardedMemory memory_;
 };
 
-// Sums and differences of pairs, and those of pairs of pairs, in the places of what they are made of.
+// Sums and differences of pairs, and of pairs of pairs, stored where the operands were.
 template <class T> void check_pairs(std::mt19937_64& random) {
   const auto pairs = kernel("pairs", [](View<const T, 2> x, View<const T, 2> w, View<T, 2> y) {
     auto m = program_id(0) * BM;
@@ -60,7 +59,7 @@ template <class T> void check_pairs(std::mt19937_64& random) {
     auto m = program_id(0) * BM;
     auto n = program_id(1) * BN;
     auto all = offset(BN * 4_c, n * 4);
-    auto [even, odd] = split(reshape(x.tile(m, all).load(), BM, BN, 2_c, 2_c)); // each [BM, BN, 2]
+    auto [even, odd] = split(reshape(x.tile(m, all).load(), BM, BN, 2_c, 2_c)); // each is [BM, BN, 2]
     auto [a, c] = split(even);
     auto [b, d] = split(odd);
     y.tile(m, all).store(interleave(interleave(d, b), interleave(c, a)));
@@ -72,7 +71,7 @@ template <class T> void check_pairs(std::mt19937_64& random) {
     const std::int64_t m = number(1, 9), n = number(1, 150);
     const Grid grid{(m + bm - 1) / bm, (n + bn - 1) / bn};
     CAPTURE(bm, bn, m, n);
-    // Whole pairs or a last half one.
+    // Whole pairs, or a last pair that is cut in half.
     const std::int64_t columns = 2 * n - number(0, 1), wide = 4 * n - number(0, 3);
     Matrix<T> x(m, columns, random), w(m, n, random), y(m, columns, random);
     pairs.launch(stream, {BM = bm, BN = bn}, grid, x.view(), w.view(), y.view());
@@ -95,7 +94,7 @@ template <class T> void check_pairs(std::mt19937_64& random) {
   }
 }
 
-// Columns `step` apart, from views and through pointers, behind a mask or without one.
+// Columns that are `step` apart, from views and through pointers, with a mask and without.
 template <class T, int step> void check_steps(std::mt19937_64& random) {
   const auto apart = kernel(
       "apart", [](View<const T, 2> x, Scalar<std::int64_t> first, View<T, 2> seen, View<T, 2> pointed) {
@@ -108,7 +107,7 @@ template <class T, int step> void check_steps(std::mt19937_64& random) {
         auto start = x.data() + rows * x.stride(0);
         pointed.tile(m, n).store(raw::load(start + place, inside));
       });
-  // Whole tiles of which every element is there.
+  // Whole tiles, all of whose elements exist.
   const auto within =
       kernel("within", [](View<const T, 2> x, Scalar<std::int64_t> first, View<T, 2> pointed) {
         auto [m, n] = program_tile(pointed, BM, BN);
@@ -143,8 +142,8 @@ template <class T, int step> void check_steps(std::mt19937_64& random) {
   }
 }
 
-// Sums of groups of `group` neighbours, the largest of those up to 7, and of squares of two rows and two
-// columns.
+// Sums and maxima of groups of `group` neighbours, where elements above 7 count as 0 in maxima, and maxima of
+// squares of two rows and two columns.
 template <class T, int group> void check_groups(std::mt19937_64& random) {
   const auto groups = kernel("groups", [](View<const T, 2> x, View<T, 2> sums, View<T, 2> largest) {
     constexpr Constant<group> size;
@@ -198,8 +197,8 @@ TEMPLATE_TEST_CASE("pairs are split and interleaved exactly, whatever the tiles 
   check_pairs<TestType>(random);
 }
 
-TEMPLATE_TEST_CASE("elements a steady few apart are read exactly, and nothing beside them", "", float, double,
-                   bf16, std::uint8_t) {
+TEMPLATE_TEST_CASE("elements a constant few apart are read exactly, and nothing else is accessed", "", float,
+                   double, bf16, std::uint8_t) {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -213,7 +212,7 @@ TEMPLATE_TEST_CASE("elements a steady few apart are read exactly, and nothing be
   check_steps<TestType, -3>(random);
 }
 
-TEST_CASE("rows that are split on their own are computed where their numbers are") {
+TEST_CASE("rows that are split by themselves are computed where their indices are") {
   const auto rows = kernel("rows", [](View<const float, 1> x, View<float, 3> y) {
     Tile repeated = broadcast(expand<1>(x.tile(offset(BM * 2_c, 0)).load()), BM * 2_c, BN);
     y.tile(offset(BM, 0), offset(2_c, 0), offset(BN, 0)).store(reshape(repeated, BM, 2_c, BN));
@@ -228,7 +227,7 @@ TEST_CASE("rows that are split on their own are computed where their numbers are
     REQUIRE(y.data()[i] == static_cast<float>(1 + i / 64));
 }
 
-TEST_CASE("weights of four bits are taken apart on their way into a product") {
+TEST_CASE("weights of four bits are unpacked as operands of a product") {
   const auto product =
       kernel("int4", [](View<const float, 2> x, View<const std::uint8_t, 2> w, View<float, 2> y) {
         auto [m, n] = program_tile(y, BM, BN);
@@ -266,7 +265,7 @@ TEST_CASE("weights of four bits are taken apart on their way into a product") {
   }
 }
 
-// Both would take minutes to compile if every level were evaluated as often as there are ways to it.
+// Both would take minutes to compile if each level were evaluated once for every path to it.
 TEST_CASE("long chains of pairs, and halving down to one column, compile in time") {
   const auto chain = kernel("chain", [](View<const float, 2> x, View<float, 2> y) {
     Tile t = x.tile(offset(BM, 0), offset(BN * 2_c, 0)).load();
@@ -305,7 +304,7 @@ TEST_CASE("long chains of pairs, and halving down to one column, compile in time
   }
 }
 
-TEST_CASE("a mask that lies in what is stored is read before it is overwritten") {
+TEST_CASE("a mask in the memory that is stored to is read before it is overwritten") {
   const auto clear = kernel("clear", [](View<const float, 1> x, View<float, 2> y) {
     y.tile(offset(BM, 0), offset(BN, 0))
         .store(zeros<float>(BM, BN), expand<1>(x.tile(offset(BM, 0)).load() > 0.5f));

@@ -1,5 +1,4 @@
-// Routines that kernels share: compiled once, found again in the process and on disk, and never needed by a
-// kernel that is in the cache itself.
+// Tests the routines that kernels share: compiled once, found in the process and on disk.
 #include "test_seed.h"
 
 #include <kiln/jit/cache/disk_cache.h>
@@ -37,7 +36,7 @@ auto product_plus(float number) {
   });
 }
 
-// The sum of how far elements are from what they should be.
+// Computes a product and returns the sum of the errors of its elements.
 double distance(std::mt19937_64& random, float number) {
   constexpr std::int64_t m = 70, n = 131, k = 45;
   std::vector<float> a(m * k), b(k * n), c(m * n, NAN);
@@ -61,7 +60,7 @@ double distance(std::mt19937_64& random, float number) {
   return all;
 }
 
-// A process of its own with a cache folder: the hidden test below.
+// Runs the hidden test below in a process of its own with a cache folder.
 struct Process {
   std::string output;
   int status = 0;
@@ -70,7 +69,7 @@ struct Process {
     std::string command = more +
                           " KILN_CACHE_LIMIT=1G KILN_LOG=warning KILN_KEEP= KILN_DEBUG= KILN_CACHE_DIR='" +
                           cache.string() + "' KILN_TEST_NUMBER=" + std::to_string(number) + " /proc/" +
-                          std::to_string(getpid()) + "/exe 'one product and what it took' 2>&1";
+                          std::to_string(getpid()) + "/exe 'one product in a process of its own' 2>&1";
     FILE* pipe = popen(command.c_str(), "r");
     REQUIRE(pipe);
     char text[4096];
@@ -113,24 +112,24 @@ TEST_CASE("kernels share the routines of their products") {
   std::mt19937_64 random(seed);
   auto new_number = [&] {
     return static_cast<float>(random() % (1 << 20));
-  }; // makes a kernel that no cache has
+  }; // a number that makes a kernel that no cache has
   cpu::forget_routines();
   CHECK(distance(random, new_number()) == 0);
   const auto first = cpu::routine_statistics();
   CHECK(distance(random, new_number()) == 0);
   const auto second = cpu::routine_statistics();
-  CHECK(second.reused >= first.reused + 3); // loop nest, microkernel, packing
+  CHECK(second.reused >= first.reused + 3); // loop nest, microkernel and packing
   CHECK(second.compiled == first.compiled);
   CHECK(second.loaded == first.loaded);
 }
 
-TEST_CASE("one product and what it took", "[.]") {
+TEST_CASE("one product in a process of its own", "[.]") {
   const auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   const char* number = std::getenv("KILN_TEST_NUMBER");
   if (std::getenv("KILN_TEST_THREADLESS")) {
-    // Stacks of threads do not fit the address space that is left.
+    // Stacks of threads do not fit the address space, so that no thread can be created.
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     REQUIRE(pthread_attr_setstacksize(&attributes, std::size_t{1} << 40) == 0);
@@ -146,7 +145,7 @@ TEST_CASE("one product and what it took", "[.]") {
               static_cast<int>(routines.loaded));
 }
 
-TEST_CASE("another process takes routines from the cache on disk, and whole kernels without them") {
+TEST_CASE("another process loads routines from the cache on disk, and whole kernels without them") {
   Folder folder;
   Process first(folder.path, 1);
   const auto count = folder.routines().size();
@@ -161,7 +160,7 @@ TEST_CASE("another process takes routines from the cache on disk, and whole kern
   CHECK(Process(folder.path, 3).says("compiled=1 found=0 routines compiled=" + n + " loaded=0"));
 }
 
-TEST_CASE("routines are compiled by whoever waits for them where no thread can be had") {
+TEST_CASE("routines are compiled by the waiting thread if no other thread can be created") {
   Folder folder;
   Process threadless(folder.path, 1, "KILN_TEST_THREADLESS=1 KILN_NUM_THREADS=1");
   CHECK(threadless.says("routines compiled=" + std::to_string(folder.routines().size())));
@@ -179,7 +178,7 @@ TEST_CASE("routines that are damaged in the cache are compiled again") {
   Process second(folder.path, 2);
   CHECK(second.says("routines compiled=2 loaded=" + std::to_string(routines.size() - 2)));
   CHECK(Process(folder.path, 3).says("routines compiled=0 loaded=" + std::to_string(routines.size())));
-  // One that is whole and yet no code.
+  // An entry that is intact but contains no code.
   const std::string garbage = "not an object file";
   cache::DiskCache(folder.path).store(routines[2].key, garbage, routines[2].entry.metadata);
   Process fourth(folder.path, 4);

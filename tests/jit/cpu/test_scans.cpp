@@ -1,5 +1,4 @@
-// Prefixes on the CPU, which share a loop nest with what they are made of and what is made of them, and lanes
-// that lie any distance apart in memory.
+// Tests scans on the CPU, which share loop nests with their operands and users, and strided lanes.
 #include "random_numbers.h"
 #include "test_seed.h"
 
@@ -18,7 +17,7 @@ namespace {
 KILN_DIM(BM);
 KILN_DIM(BN);
 
-// Rows and columns that lie any distance apart, among elements that nobody may touch.
+// A matrix with any distance between its rows and columns; elements between them must not change.
 template <class T> struct Matrix {
   std::int64_t rows, columns;
   std::vector<T> memory;
@@ -41,7 +40,7 @@ template <class T> struct Matrix {
   TensorView<const T, 2> read() const { return view; }
 };
 
-// One of the ways for a matrix to lie in memory.
+// One layout of a matrix in memory.
 template <class T>
 Matrix<T> any_matrix(std::int64_t rows, std::int64_t columns, test::RandomIntegers number) {
   const std::int64_t gap = number(0, 3);
@@ -54,7 +53,7 @@ Matrix<T> any_matrix(std::int64_t rows, std::int64_t columns, test::RandomIntege
   }
 }
 
-// Element (i, j) of a tile's prefixes, by the definition; `of` gives the elements of the whole matrix.
+// Element (i, j) of a tile's prefixes by the definition; `of` returns the elements of the whole matrix.
 template <class Of>
 double prefix(Of&& of, std::int64_t i, std::int64_t j, int axis, bool reverse, std::int64_t tile) {
   const std::int64_t at = axis == 0 ? i : j, first = at / tile * tile;
@@ -101,7 +100,7 @@ template <class T> void sums_as_defined(std::mt19937_64& random) {
 
 } // namespace
 
-TEST_CASE("prefixes of every element type are what they are defined to be, wherever matrices lie") {
+TEST_CASE("prefixes of every element type agree with their definition, for any layout") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -113,7 +112,7 @@ TEST_CASE("prefixes of every element type are what they are defined to be, where
   SECTION("i64") { sums_as_defined<std::int64_t>(random); }
 }
 
-TEST_CASE("what is made of prefixes, in their nest or after it, is made of all of them") {
+TEST_CASE("uses of prefixes, in their nest or after it, see all of them") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -203,7 +202,7 @@ TEST_CASE("what is made of prefixes, in their nest or after it, is made of all o
   }
 }
 
-TEST_CASE("linear recurrences give both of their tiles, from either end, for any tile") {
+TEST_CASE("linear recurrences return both of their tiles, in either direction, for any tile size") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -247,7 +246,7 @@ TEST_CASE("linear recurrences give both of their tiles, from either end, for any
       }
 }
 
-TEST_CASE("prefixes are of what memory held before any of them was stored") {
+TEST_CASE("prefixes are computed from the memory before any of them is stored") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -315,7 +314,7 @@ TEST_CASE("prefixes are of what memory held before any of them was stored") {
   }
 }
 
-TEST_CASE("what prefixes are of can be read where they are not computed") {
+TEST_CASE("operands of a scan can be read outside of its nest") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -350,7 +349,7 @@ TEST_CASE("what prefixes are of can be read where they are not computed") {
   }
 }
 
-TEST_CASE("a combine function may use a sum of what it combines") {
+TEST_CASE("a combine function may use a sum of the elements that it combines") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -379,7 +378,7 @@ TEST_CASE("a combine function may use a sum of what it combines") {
   CHECK(z == std::vector<float>(count, sum));
 }
 
-TEST_CASE("rows of any steps are read and written where they lie, and nothing beside them") {
+TEST_CASE("rows of any stride are read and written in place, and nothing else is accessed") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

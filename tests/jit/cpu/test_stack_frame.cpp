@@ -1,4 +1,4 @@
-// The frames of compiled code, which tell what did not fit the registers.
+// Tests the size of the stack frames of compiled code, which grow with spilled registers.
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/object/stack_frame.h>
@@ -13,7 +13,8 @@ using namespace kiln::ir;
 
 namespace {
 
-// Of a kernel of `count` values, each made from the one before and all used in the opposite order.
+// The frame of a kernel of `count` values, each computed from the one before, and all used in the opposite
+// order.
 std::int64_t frame_with(int count) {
   Kernel kernel("live");
   Builder b(&kernel.body);
@@ -38,12 +39,12 @@ std::int64_t frame_with(int count) {
 
 } // namespace
 
-TEST_CASE("values that do not fit the registers make a larger frame") {
+TEST_CASE("values that do not fit the registers enlarge the frame") {
   const std::int64_t few = frame_with(4), many = frame_with(80);
-  CHECK(many >= few + 40 * 16); // a vector has 16 bytes or more, and there are 32 registers at most
+  CHECK(many >= few + 40 * 16); // a vector has at least 16 bytes, and there are at most 32 registers
 }
 
-TEST_CASE("what is no object has no frame") {
+TEST_CASE("data that is not an object has no frame") {
   CHECK(cpu::largest_stack_frame({}) == 0);
   const std::vector<char> text(100, 'x');
   CHECK(cpu::largest_stack_frame(text) == 0);

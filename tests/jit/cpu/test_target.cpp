@@ -1,4 +1,4 @@
-// CPU targets by name: each compiles or is refused, and none runs on a host that lacks its instructions.
+// Tests CPU targets by name: each compiles or is an error, and none runs without its instructions.
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/jit/cpu/compiler.h>
@@ -28,7 +28,7 @@ bool lacks(const cpu::Target& wanted, const cpu::Target& present, const char* fe
 } // namespace
 
 #if defined(__x86_64__)
-TEST_CASE("a CPU of 32 bits is refused by name, with those there are") {
+TEST_CASE("a 32-bit CPU is an error that lists the available names") {
   for (const char* name : {"i386", "pentium", "geode", "pentium4", "lakemont"}) {
     std::string text;
     try {
@@ -46,7 +46,7 @@ TEST_CASE("a CPU of 32 bits is refused by name, with those there are") {
                         Catch::Contains("haswell"));
 }
 
-TEST_CASE("code for every CPU that a refusal lists can be generated") {
+TEST_CASE("code can be generated for every CPU that the error lists") {
   std::string text;
   try {
     cpu::named_target("i386");
@@ -68,7 +68,7 @@ TEST_CASE("code for every CPU that a refusal lists can be generated") {
   CHECK(count > 20);
 }
 
-TEST_CASE("what a CPU lacks of another's instructions is found, beyond vector widths") {
+TEST_CASE("instructions that one CPU has and another lacks are found, beyond vector widths") {
   auto named = [](const char* cpu) { return cpu::named_target(cpu); };
   CHECK(lacks(named("sapphirerapids"), named("icelake-server"), "avx512fp16"));
   CHECK(lacks(named("sapphirerapids"), named("icelake-server"), "amx-tile"));

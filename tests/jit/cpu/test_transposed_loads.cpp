@@ -1,4 +1,4 @@
-// Loads whose neighbours lie along the loop around the vector loop: of transposed matrices.
+// Tests transposed loads, which are contiguous along the loop around the vector loop.
 #include "left_out.h"
 #include "random_numbers.h"
 #include "test_seed.h"
@@ -20,7 +20,7 @@ KILN_DIM(BM);
 KILN_DIM(BN);
 KILN_DIM(BP);
 
-// A matrix with rows of its own stride, or columns.
+// A matrix whose rows, or columns, have a stride of their own.
 template <class T> struct Matrix {
   std::vector<T> memory;
   TensorView<T, 2> view;
@@ -36,7 +36,7 @@ template <class T> struct Matrix {
 };
 
 template <class T> void transposes_exactly(std::mt19937_64& random) {
-  // Its grid is the launch's, so that tiles have the sizes below.
+  // The launch gives the grid, so that tiles have the sizes below.
   const auto both = kernel("both", [](View<const T, 2> x, View<const T, 2> w, View<T, 2> z) {
     auto i = program_id(0) * BM;
     auto j = program_id(1) * BN;
@@ -128,14 +128,14 @@ TEST_CASE("a tile and its transpose are added, whichever is read first and howev
     }
 }
 
-TEST_CASE("transposed loads go with masks, other values, tiles kept in scratch and axes around them") {
+TEST_CASE("transposed loads agree with masks, other values, tiles in scratch and further axes") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   Stream stream;
   const std::int64_t m = 45, n = 70, p = 5;
 
-  SECTION("outside of the view and of a mask lies what the kernel says") {
+  SECTION("out of bounds and masked elements have the value that the kernel gives") {
     const auto padded =
         kernel("padded", [](View<const float, 2> x, View<float, 2> z, Scalar<std::int64_t> most) {
           auto [i, j] = program_tile(z, BM, BN);
@@ -153,7 +153,7 @@ TEST_CASE("transposed loads go with masks, other values, tiles kept in scratch a
         REQUIRE(z.at(i, j) == whole * 100 + part);
       }
   }
-  SECTION("functions of them, used twice") {
+  SECTION("functions of transposed loads, used twice") {
     const auto twice = kernel("twice", [](View<const float, 2> x, View<float, 2> y, View<float, 2> z) {
       auto [i, j] = program_tile(z, BM, BN);
       Tile e = exp(trans(x.tile(j, i).load()) * 0.25f);

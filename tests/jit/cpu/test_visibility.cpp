@@ -1,4 +1,4 @@
-// Compiled kernels as tools see them: unwinding, perf's map, gdb.
+// Tests compiled kernels in tools: unwinding, perf's map, gdb.
 #include <catch2/catch.hpp>
 
 #include "cpu_runner.h"
@@ -26,10 +26,10 @@ std::unique_ptr<ir::Kernel> debug_me() {
   return ir::parse(std::string(std::istreambuf_iterator<char>(file), {}), path);
 }
 
-// y = 3 x over 100 elements, printing where each program starts.
+// A kernel that computes y = 3 x over 100 elements and prints where each program starts.
 struct ScaleLaunch {
   std::vector<float> x = std::vector<float>(100, 2.0f), y = std::vector<float>(100, -1.0f);
-  void* return_address = nullptr; // of `run`
+  void* return_address = nullptr; // return address of `run`
 
   __attribute__((noinline)) void run(const CpuKernel& kernel) {
     return_address = __builtin_return_address(0);
@@ -45,7 +45,7 @@ struct ScaleLaunch {
   }
 };
 
-// The stack as the unwinder saw it when the kernel printed.
+// The stack that the unwinder found when the kernel printed.
 struct Stack {
   std::vector<void*> frames;
   static ssize_t write(void* self, const char*, std::size_t size) {
@@ -77,7 +77,7 @@ TEST_CASE("the unwinder walks through a kernel's frame to its caller", "[visibil
   CHECK(std::count(stack.frames.begin(), stack.frames.end(), launch.return_address) == 1);
 }
 
-TEST_CASE("with KILN_PERF each kernel stands in the map that perf reads, under its name", "[visibility]") {
+TEST_CASE("with KILN_PERF each kernel is in the map that perf reads, under its name", "[visibility]") {
   Options with_perf = options();
   with_perf.perf = true;
   ScopedOptions scope(with_perf);

@@ -1,5 +1,7 @@
-# Condenses assembly to one line for each innermost loop: its function, its instructions by number, how many of them write
-# to the stack (what is spilled there in each step) and how many read from it (what never changes, if nothing is spilled).
+# Condenses assembly to one line for each innermost loop: its function, its instructions by number, its stack accesses.
+#
+# "spilled" counts the instructions that write to the stack, which are values spilled in each step; "reloaded" counts those
+# that read from it, which are values that never change if nothing is spilled.
 #
 #   kiln explain kernel.kir --cpu haswell --asm | python3 loops.py
 #   kiln.dot.micro.f32.6x16.avx2: 12 vfmadd231ps, 6 vbroadcastss, 2 vmovups, 1 addq, 1 cmpq, 1 incq, 1 jb; 0 spilled, 0 reloaded
