@@ -1,4 +1,4 @@
-// The table of algebraic rules, and how they are read and matched.
+// Holds the table of algebraic rules, reads their text and matches them.
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <kiln/jit/passes/commutative.h>
@@ -10,11 +10,11 @@ namespace kiln::passes {
 
 using namespace ir;
 
-// Floats obey SEMANTICS.md to the letter: no rule changes a rounding, the sign of a zero, or what a NaN
-// gives.
+// No rule changes a rounding, the sign of a zero, or the result for a NaN: SEMANTICS.md allows none of it.
+// The test tests/jit/passes/test_rewrite_rules.cpp applies every rule for every dtype and compares bits.
 const std::vector<RewriteRule>& rewrite_rules() {
+  // Never destroyed, because destructors of static objects may still compile kernels.
   static const auto& rules = *new std::vector<RewriteRule>{
-      // never destroyed: static objects may compile
       // sums
       {"add(x, 0) -> x", Holds::Integers},
       {"add(x, -0) -> x", Holds::AllButE5M2}, // x + +0 would turn -0 into +0
@@ -31,7 +31,7 @@ const std::vector<RewriteRule>& rewrite_rules() {
       {"neg(neg(x)) -> x", Holds::AllButE5M2},
       {"neg(sub(x, y)) -> sub(y, x)", Holds::Integers},
       {"abs(abs(x)) -> abs(x)", Holds::AnyDType},
-      {"abs(neg(x)) -> abs(x)", Holds::FloatsButE5M2}, // abs of an unsigned number is that number
+      {"abs(neg(x)) -> abs(x)", Holds::FloatsButE5M2}, // abs of an unsigned number is the number itself
       // products
       {"mul(x, 0) -> 0", Holds::Integers},
       {"mul(x, 1) -> x", Holds::AllButE5M2},
@@ -115,11 +115,13 @@ struct Pattern {
   Opcode code = Opcode::Constant;
   char letter = 0;
   std::int64_t number = 0;
-  bool boolean = false; // a number that is `true` or `false`: matches bool only
+  bool boolean = false; // `true` or `false`, which match bool only
+  int swappable =
+      -1; // the bit that says to match the two operands in the other order; -1: they cannot be swapped
   std::vector<Pattern> operands;
 };
 
-// Reads one side of a rule. The table is ours, so what does not parse is a bug.
+// Reads one side of a rule. Rules are part of the program, so text that does not parse is an internal error.
 class Reader {
 public:
   explicit Reader(std::string_view text) : rest_(text) {}
@@ -136,6 +138,7 @@ public:
       } while (rest_.starts_with(","));
       internal_check(rest_.starts_with(")"), "a rewrite rule lacks a parenthesis");
       rest_.remove_prefix(1);
+      if (is_commutative(p.code) && p.operands[1].kind < Pattern::Kind::Constant) p.swappable = swappable_++;
     } else if (word == "-0") {
       p.kind = Pattern::Kind::NegativeZero;
     } else if (word == "ones") {
@@ -158,6 +161,9 @@ public:
     return p;
   }
 
+  // How many of the operations may have their operands in either order.
+  int swappable() const { return swappable_; }
+
 private:
   std::string_view next_word() {
     while (rest_.starts_with(" "))
@@ -174,23 +180,30 @@ private:
   }
 
   std::string_view rest_;
+  int swappable_ = 0;
 };
 
 struct ReadRule {
   Pattern from, to;
+  unsigned orders; // of the operands in `from`
   Holds holds;
 };
 
-// The rules by the operation at their root.
+ReadRule read(const RewriteRule& rule) {
+  const std::size_t arrow = rule.text.find(" -> ");
+  Reader from(rule.text.substr(0, arrow)), to(rule.text.substr(arrow + 4));
+  Pattern pattern = from.pattern();
+  return {std::move(pattern), to.pattern(), 1U << from.swappable(), rule.holds};
+}
+
+// The rules of the table by the operation at the root of their patterns.
 const std::array<std::vector<ReadRule>, op_count>& rules_by_root() {
   static const auto& rules = *[] {
     auto* made = new std::array<std::vector<ReadRule>, op_count>;
     auto& table = *made;
     for (const RewriteRule& rule : rewrite_rules()) {
-      std::size_t arrow = rule.text.find(" -> ");
-      ReadRule read{Reader(rule.text.substr(0, arrow)).pattern(),
-                    Reader(rule.text.substr(arrow + 4)).pattern(), rule.holds};
-      table[static_cast<std::size_t>(read.from.code)].push_back(std::move(read));
+      ReadRule parsed = read(rule);
+      table[static_cast<std::size_t>(parsed.from.code)].push_back(std::move(parsed));
     }
     return made;
   }();
@@ -223,8 +236,12 @@ std::optional<Cell> literal(const Pattern& p, const Type& type) {
   }
 }
 
+// Matches a pattern with its operands in one of the orders; bit i of `order` swaps those of the operation
+// whose `swappable` is i.
 class Match {
 public:
+  explicit Match(unsigned order) : order_(order) {}
+
   bool match(const Pattern& p, Value* v) {
     switch (p.kind) {
     case Pattern::Kind::Value: return bind(p.letter, v);
@@ -239,21 +256,17 @@ public:
   }
   bool match(const Pattern& p, const Op& op) {
     if (op.code != p.code || op.operands.size() != p.operands.size()) return false;
-    auto before = bound_;
-    bool straight = true;
-    for (std::size_t i = 0; straight && i < p.operands.size(); ++i)
-      straight = match(p.operands[i], op.operands[i]);
-    if (straight) return true;
-    bound_ = before;
-    if (!is_commutative(p.code) || p.operands[1].kind >= Pattern::Kind::Constant) return false;
-    return match(p.operands[0], op.operands[1]) && match(p.operands[1], op.operands[0]);
+    const bool swapped = p.swappable >= 0 && (order_ >> p.swappable & 1) != 0;
+    for (std::size_t i = 0; i < p.operands.size(); ++i)
+      if (!match(p.operands[i], op.operands[swapped ? 1 - i : i])) return false;
+    return true;
   }
   Value* operator[](char letter) const {
     for (const auto& [l, v] : bound_)
       if (l == letter) return v;
     return nullptr;
   }
-  // What a rule's condition is about: the value, not the condition of a choice.
+  // The type that decides whether the rule holds: of x, and not of the condition of a select.
   const Type& type() const { return ((*this)['x'] ? (*this)['x'] : bound_.front().second)->type; }
 
 private:
@@ -262,6 +275,7 @@ private:
     bound_.emplace_back(letter, v);
     return true;
   }
+  unsigned order_;
   std::vector<std::pair<char, Value*>> bound_;
 };
 
@@ -276,6 +290,18 @@ Value* build(const Pattern& p, const Match& match, const Type& type, const MakeO
   return make(p.code, operands, info(p.code).cls == OpClass::Compare ? of.with_dtype(DType::Bool) : of);
 }
 
+Value* apply(const ReadRule& rule, const Op& op, const MakeOp& make, const MakeConstant& make_constant) {
+  if (op.code != rule.from.code) return nullptr;
+  for (unsigned order = 0; order < rule.orders; ++order) {
+    Match match(order);
+    if (match.match(rule.from, op))
+      return holds_for(rule.holds, match.type())
+                 ? build(rule.to, match, op.result()->type, make, make_constant)
+                 : nullptr;
+  }
+  return nullptr;
+}
+
 } // namespace
 
 std::optional<Cell> constant_of(const Value* v) {
@@ -286,12 +312,14 @@ std::optional<Cell> constant_of(const Value* v) {
 }
 
 Value* rewrite(const Op& op, const MakeOp& make, const MakeConstant& make_constant) {
-  for (const ReadRule& rule : rules_by_root()[static_cast<std::size_t>(op.code)]) {
-    Match match;
-    if (match.match(rule.from, op) && holds_for(rule.holds, match.type()))
-      return build(rule.to, match, op.result()->type, make, make_constant);
-  }
+  for (const ReadRule& rule : rules_by_root()[static_cast<std::size_t>(op.code)])
+    if (Value* replacement = apply(rule, op, make, make_constant)) return replacement;
   return nullptr;
+}
+
+Value* apply_rule(const RewriteRule& rule, const Op& op, const MakeOp& make,
+                  const MakeConstant& make_constant) {
+  return apply(read(rule), op, make, make_constant);
 }
 
 } // namespace kiln::passes
