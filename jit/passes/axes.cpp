@@ -1,4 +1,4 @@
-// The table of them.
+// Maps the axes of broadcast, expand_dims, squeeze and permute.
 #include <kiln/jit/passes/axes.h>
 
 namespace kiln::passes {
@@ -11,7 +11,7 @@ bool maps_axes(const ir::Op& op) {
 }
 
 int operand_axis(const ir::Op& op, int axis) {
-  const auto at = static_cast<int>(op.integer("axis")); // of those that insert or remove one
+  const auto at = static_cast<int>(op.integer("axis")); // that expand_dims inserts or squeeze removes
   switch (op.code) {
   case Opcode::Broadcast:
     return op.operand(0)->type.shape[static_cast<std::size_t>(axis)].is_one() ? -1 : axis;

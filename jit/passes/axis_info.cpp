@@ -1,4 +1,4 @@
-// One walk in program order: facts about results from facts about operands.
+// Derives divisibility, contiguity and constancy in one walk in program order, from operands to results.
 #include <kiln/jit/passes/axis_info.h>
 
 #include <kiln/jit/passes/rewrite_rules.h>
@@ -16,7 +16,8 @@ namespace {
 using Axis = AxisInfo::Axis;
 
 constexpr int max_divisibility_bits = 40;
-constexpr std::int64_t max_divisibility = std::int64_t{1} << max_divisibility_bits; // what divides zero
+// The divisibility of zero.
+constexpr std::int64_t max_divisibility = std::int64_t{1} << max_divisibility_bits;
 
 std::int64_t power_of_two_in(std::int64_t x) {
   return std::int64_t{1} << std::min(std::countr_zero(static_cast<std::uint64_t>(x)), max_divisibility_bits);
@@ -25,14 +26,15 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
   return a > max_divisibility / b ? max_divisibility : a * b;
 }
 
-// What divides the first of each run of `length` elements, where the value is contiguous or constant over
-// such runs: a shorter run may start inside a longer one. `unit` is how far one element goes up.
+// The divisibility of the first element of each run of `length` elements, where the value is contiguous or
+// constant over such runs. They may start inside longer runs. `unit` is the difference of neighbours in a
+// contiguous run.
 std::int64_t divides_runs(const Axis& x, std::int64_t length, std::int64_t unit = 1) {
   return x.contiguity <= 1 || length % x.contiguity == 0
              ? x.divisibility
              : std::gcd(x.divisibility, power_of_two_in(length) * unit);
 }
-// What divides every element.
+// The divisibility of every element.
 std::int64_t divides_all(const Axis& x) { return divides_runs(x, 1); }
 
 class Analysis {
@@ -59,7 +61,7 @@ private:
     info.axes.resize(extents(type).size());
     return info;
   }
-  // One value everywhere.
+  // All elements are equal.
   static AxisInfo constant(const Type& type, std::int64_t divisibility) {
     AxisInfo info;
     for (std::int64_t e : extents(type))
@@ -129,7 +131,7 @@ private:
 
   static std::int64_t base_alignment(const Type& view) {
     std::int64_t bytes = size_of(view.dtype);
-    return view.layout == LayoutClass::Aligned ? 16 : bytes; // a launch refuses misaligned pointers
+    return view.layout == LayoutClass::Aligned ? 16 : bytes; // a launch rejects misaligned pointers
   }
   static std::int64_t stride_divisibility(const Op& op) {
     const Type& view = op.operand(0)->type;
@@ -137,7 +139,7 @@ private:
     return view.layout == LayoutClass::Aligned && !inner ? std::max(1, 16 / size_of(view.dtype)) : 1;
   }
 
-  // Pointers are contiguous along the tile axis that is the view's innermost one, if its stride is 1.
+  // Pointers are contiguous along the tile axis that corresponds to the view's last axis, if its stride is 1.
   AxisInfo view_pointers(const Op& op) const {
     const Type &view = op.operand(0)->type, &type = op.result()->type;
     AxisInfo info = unknown(type);
@@ -155,14 +157,14 @@ private:
     AxisInfo info = get(op.operand(0));
     auto from = extents(op.operand(0)->type), to = extents(op.result()->type);
     for (std::size_t a = 0; a < to.size(); ++a)
-      if (from[a] != to[a]) info.axes[a].constancy = to[a]; // one element before, so contiguity was 1
+      if (from[a] != to[a]) info.axes[a].constancy = to[a]; // the contiguity of a single element is 1
     return info;
   }
 
   AxisInfo expand(const Op& op) const {
     AxisInfo info = get(op.operand(0));
     Axis fresh;
-    for (const Axis& axis : info.axes) // what divides all elements as some axis knows
+    for (const Axis& axis : info.axes) // the best of what the axes know about all elements
       fresh.divisibility = std::max(fresh.divisibility, divides_all(axis));
     info.axes.insert(info.axes.begin() + op.integer("axis"), fresh);
     return info;
@@ -189,7 +191,7 @@ private:
       if (!is_integer(from) || !is_integer(to)) {
         axis = {1, 1, axis.constancy};
       } else if (!exact_range) {
-        // A run that starts at a multiple of its length cannot wrap around inside.
+        // A run that starts at a multiple of its length does not wrap around before its end.
         std::int64_t run = std::gcd(axis.contiguity, axis.divisibility);
         std::int64_t width = std::int64_t{1} << std::min(40, 8 * std::min(size_of(from), size_of(to)) - 1);
         run = std::gcd(run, width);
@@ -231,7 +233,7 @@ private:
       r.divisibility = std::min(product(divides_all(x), divides_all(y)), width_limit(op));
       return;
     case Opcode::Lt:
-    case Opcode::Ge: // a run of x crosses a multiple of its length at most where it starts
+    case Opcode::Ge: // a run of x passes a multiple of its length only where it starts
       r.constancy = std::max(r.constancy, boundary(x, y));
       return;
     case Opcode::Gt:
@@ -239,18 +241,18 @@ private:
     default: return;
     }
   }
-  // The most that can divide a number of that width, apart from zero, after wrapping around.
+  // The largest divisibility of a nonzero number of that width, after wrapping around.
   static std::int64_t width_limit(const Op& op) {
     int bits = 8 * size_of(op.result()->type.dtype);
     return bits > 40 ? max_divisibility : std::int64_t{1} << (bits - 1);
   }
-  // x + y * scale, with x in units of `unit` an element.
+  // x + y * scale, where neighbours in a run of x differ by `unit`.
   static void sum(const Axis& x, const Axis& y, std::int64_t unit, std::int64_t scale, Axis& r) {
     r.contiguity = std::max(std::gcd(x.contiguity, y.constancy), std::gcd(x.constancy, y.contiguity));
     r.divisibility =
         std::gcd(divides_runs(x, r.contiguity, unit), product(divides_runs(y, r.contiguity), scale));
   }
-  // How long runs of one answer are in "contiguous < constant".
+  // The constancy of "contiguous < constant".
   static std::int64_t boundary(const Axis& running, const Axis& fixed) {
     std::int64_t run = std::gcd(running.contiguity, fixed.constancy);
     run = std::gcd(run, std::gcd(running.divisibility, divides_all(fixed)));

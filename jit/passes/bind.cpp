@@ -1,14 +1,14 @@
-// bind: puts the config's sizes in the place of dimension names, and layout classes on views.
+// bind: replaces dimension names by the config's sizes, and gives views their layout classes.
 //
-//  1. Every dimension name of the kernel has a positive size in the config; all that lack one are named at
-//     once.
-//  2. Every name of the config is a dimension of the kernel, an option (which is positive too), or was read
-//     while recording.
-//  3. Extents that are quotients are whole, tiles have at most 2**28 elements, and a reshape keeps their
-//     number.
-//  4. `layouts`, if given, has one class for each parameter that is a view; a class pinned in the view's type
-//     stays if it is the stronger one.
-// After it no type, attribute or grid axis holds a name.
+//  1. Every dimension name of the kernel has a positive size in the config. One error lists all names that
+//     have none.
+//  2. Every name of the config is a dimension of the kernel, an option, or was read while recording. Options
+//     are positive, too.
+//  3. Extents that are quotients are integers, tiles have at most 2**28 elements, and a reshape keeps the
+//     number of elements.
+//  4. `layouts`, if given, has one class for each parameter that is a view. A class that the view's type
+//     names stays if it is the stronger one.
+// Afterwards no type, attribute or grid axis holds a name.
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>

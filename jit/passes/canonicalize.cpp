@@ -1,16 +1,16 @@
-// canonicalize: the simplest form of each operation, until nothing changes.
+// canonicalize: simplifies every operation, until nothing changes.
 //
-//  1. Elementwise operations on constants are computed, through the table of meanings (dsl/ir/semantics.h).
-//     Constants stand on the right of commutative operations.
-//  2. Algebra follows rewrite_rules.cpp, shapes and conversions canonicalize_values.cpp, memory
-//     canonicalize_memory.cpp.
-//  3. An elementwise operation on splats, or on broadcasts of one shape, is computed before the repetition.
-//  4. A branch on a constant is its branch; a branch that only chooses is a select. A loop without trips is
-//  its
-//     initial values; a loop with one trip is its body; a carried value that never changes is its initial
-//     value.
-//  5. dim_size of a bound dimension, and a stride that the layout class gives, are constants.
-// What becomes unused is left to dce.
+//  1. Elementwise operations on constants are evaluated (dsl/ir/semantics.h). Commutative operations get
+//     their constant on the right.
+//  2. Algebraic rules are in rewrite_rules.cpp, those for shapes and conversions in canonicalize_values.cpp,
+//     and those for memory in canonicalize_memory.cpp.
+//  3. An elementwise operation on splats, or on broadcasts from one shape, is computed before the splat or
+//     broadcast.
+//  4. An if with a constant condition is replaced by the branch that is taken, and an if that only chooses
+//     between values by a select. A loop without iterations is replaced by its initial values, and a loop
+//     with one iteration by its body. A carried value that never changes is replaced by its initial value.
+//  5. dim_size of a bound dimension, and a stride that the layout class determines, become constants.
+// Operations that become unused are left to dce.
 #include <kiln/jit/passes/canonicalize.h>
 #include <kiln/jit/passes/commutative.h>
 #include <kiln/jit/passes/passes.h>
@@ -46,7 +46,7 @@ namespace {
 
 class Canonicalizer : public Simplifier {
 public:
-  // Whether anything changed.
+  // Returns whether anything changed.
   bool run(Kernel& kernel) {
     changed_ = false;
     run(kernel.body);
@@ -88,7 +88,7 @@ private:
     loc_ = op->loc;
     if (does_nothing(*op) || (!op->regions.empty() ? replace_structure(*op) : replace_single(*op))) {
       changed_ = true;
-      replaced_ops_.push_back(std::move(op)); // its values are keys of the map
+      replaced_ops_.push_back(std::move(op)); // its results are keys of the map
     } else {
       Op& kept = *op;
       region_->ops.push_back(std::move(op));
@@ -145,7 +145,7 @@ private:
     changed_ = true;
   }
 
-  // Operations with regions. True if all results are replaced.
+  // For operations with regions. Returns whether all results are replaced.
   bool replace_structure(Op& op) {
     switch (op.code) {
     case Opcode::If: return replace_if(op);
@@ -159,7 +159,7 @@ private:
     }
   }
 
-  // Appends the operations of a region here, and gives what it yields to the results of `op`.
+  // Appends the operations of a region here, and replaces the results of `op` by what the region yields.
   void inline_region(Op& op, Region& region) {
     std::vector<std::unique_ptr<Op>> ops = std::move(region.ops);
     region.ops.clear();
@@ -180,7 +180,7 @@ private:
     }
     for (const auto& region : op.regions)
       if (region->ops.size() != 1) return false;
-    for (int i = 0; i < op.num_results(); ++i) { // a choice between values that exist anyway
+    for (int i = 0; i < op.num_results(); ++i) { // both values exist anyway
       Value *yes = resolved(op.region(0)->terminator()->operand(i)),
             *no = resolved(op.region(1)->terminator()->operand(i));
       Type flag = yes->type.with_dtype(DType::Bool);
@@ -214,7 +214,7 @@ private:
     return false;
   }
 
-  // A carried value that the body yields as it got it, or as it was before the loop, is its initial value.
+  // Replaces carried values for which the body yields the value itself or its initial value.
   void find_invariants(Op& op, Region& body, std::size_t first_operand, std::size_t first_arg) {
     for (int i = 0; i < op.num_results(); ++i) {
       auto index = static_cast<std::size_t>(i);
@@ -236,7 +236,7 @@ private:
 } // namespace
 
 void canonicalize(Kernel& kernel, const PassOptions&) {
-  constexpr int most_rounds = 16; // each round works off one layer of what the one before uncovered
+  constexpr int most_rounds = 16; // each round simplifies what the one before exposed
   for (int round = 0; round < most_rounds; ++round)
     if (!Canonicalizer().run(kernel)) return;
 }

@@ -1,4 +1,4 @@
-// Canonical forms of memory operations and checks: masks and others that are constant.
+// Simplifies memory operations and checks with constant masks or constant `other` values.
 #include <kiln/jit/passes/canonicalize.h>
 
 namespace kiln::passes {

@@ -1,4 +1,4 @@
-// Canonical forms of values: folded constants, conversions, shapes, collectives over one element.
+// Simplifies operations on values: folds constants, casts, shape operations, and reductions over one element.
 #include <kiln/jit/passes/canonicalize.h>
 
 #include <algorithm>
@@ -18,12 +18,12 @@ Cell evaluate_on(const Op& op, const std::vector<Cell>& in) {
   return evaluate(op.code, from, in[0], in.size() > 1 ? in[1] : 0, in.size() > 2 ? in[2] : 0);
 }
 
-// The operation on what its operands repeat, repeated: exp(splat(s)) is splat(exp(s)), and
-// broadcast(x) + broadcast(y) is broadcast(x + y).
+// Applies the operation before its operands are repeated: exp(splat(s)) becomes splat(exp(s)), and
+// broadcast(x) + broadcast(y) becomes broadcast(x + y).
 Value* compute_before_repeating(const Op& op, Simplifier& make) {
   const Type& type = op.result()->type;
   if (!type.is_tile()) return nullptr;
-  const Shape* inner = nullptr; // of the broadcasts' sources
+  const Shape* inner = nullptr; // of the operands of the broadcasts
   for (const Value* v : op.operands) {
     if (is_def(v, Opcode::Splat)) continue;
     if (!is_def(v, Opcode::Broadcast)) return nullptr;
@@ -41,7 +41,7 @@ Value* compute_before_repeating(const Op& op, Simplifier& make) {
   return inner ? make.make(Opcode::Broadcast, {once}, type) : make.splat(once, type.shape);
 }
 
-// Whether every number of `from` is one of `to`, so that the cast loses nothing.
+// Whether every number of `from` is also a number of `to`, so that the cast is exact.
 bool is_lossless(DType from, DType to) {
   if (from == to || from == DType::Bool) return true;
   if (to == DType::Bool) return false;
@@ -50,7 +50,7 @@ bool is_lossless(DType from, DType to) {
   if (is_float(from)) {
     if (!is_float(to)) return false;
     if (from == DType::F8E4M3 || from == DType::F8E5M2) return t.bytes > 1;
-    return t.bytes > f.bytes && t.mantissa_bits > f.mantissa_bits; // f16 and bf16 are both within f32
+    return t.bytes > f.bytes && t.mantissa_bits > f.mantissa_bits; // f32 has all numbers of f16 and of bf16
   }
   if (is_float(to)) return bits <= t.mantissa_bits + 1 && to != DType::F8E4M3 && to != DType::F8E5M2;
   if (is_signed(from) && is_unsigned(to)) return false;
@@ -75,12 +75,12 @@ Value* simplify_conversion(const Op& op, Simplifier& make) {
   if (x->type == type) return x;
   if (!is_def(x, op.code)) return nullptr;
   Value* inner = x->def->operand(0);
-  if (op.is(Opcode::Bitcast)) // bool is no bit pattern of its own
+  if (op.is(Opcode::Bitcast)) // a bitcast to bool does not keep all bits
     return x->type.dtype == DType::Bool ? nullptr : make.make(Opcode::Bitcast, {inner}, type);
   DType from = inner->type.dtype, to = type.dtype;
   if (!is_lossless(from, x->type.dtype)) return nullptr;
-  if (from == to && from == DType::F8E5M2) return nullptr; // the cast back saturates infinities
-  // Between integers a cast wraps, but by way of a float it saturates.
+  if (from == to && from == DType::F8E5M2) return nullptr; // the second cast saturates infinities
+  // A cast between integers wraps, but a cast from a float saturates.
   if (is_integer(from) && is_float(x->type.dtype) && is_integer(to) && !is_lossless(from, to)) return nullptr;
   return make.make(Opcode::Cast, {inner}, type);
 }
@@ -125,7 +125,7 @@ Value* simplify_collective(const Op& op, Simplifier& make) {
   Value* x = op.operand(0);
   auto axis = op.integer("axis");
   const Dim& extent = x->type.shape[static_cast<std::size_t>(axis)];
-  if (!extent.is_one() || x->type.dtype == DType::F8E5M2) return nullptr; // a sum saturates its infinities
+  if (!extent.is_one() || x->type.dtype == DType::F8E5M2) return nullptr; // a combine saturates infinities
   if (op.is(Opcode::Scan)) return x;
   return make.make(Opcode::Squeeze, x, op.result()->type, "axis", axis);
 }

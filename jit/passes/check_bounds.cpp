@@ -1,19 +1,16 @@
-// check-bounds: asserts before every access by index that its indices lie inside the view. Runs when
-// debugging.
+// check-bounds: asserts before every access by index that its indices are in bounds. Runs with KILN_DEBUG=1.
 //
 //  1. Only elements that are not masked off are checked.
-//  2. Tiles of a view (view_load, view_store) are not checked: to reach over the edge is what they are for.
-//     Those without axes are single elements, and are. So are atomics on elements of a view, which the
-//     language writes as pointers under the mask "inside the view".
-//  3. Indices that count positions (offsets, arange, extents, parameters) are not checked: they reach over
-//  the
-//     edge as tiles do. Checked are indices that were read from memory or carried by a loop, which may be
-//     wrong.
-//  4. A read with `other` says what outside elements are, and is not checked.
-//  5. The operation itself stays as it is, so what it does after a failed check is still defined.
-//  6. Each bound of each axis has an assert of its own, whose condition is one comparison: the error shows
-//  the
-//     index and the bound.
+//  2. Tiles of a view (view_load, view_store) are not checked, because they may overlap the edge of the view.
+//     An access without axes reads or writes a single element, and is checked. So are atomics on elements of
+//     a view, which the language records as pointers and a mask that is true in bounds.
+//  3. Indices that are computed from offsets, arange, extents and parameters alone are not checked, because
+//     they may overlap the edge as tiles do. Indices that were read from memory, or that a loop carries, may
+//     be wrong, and are checked.
+//  4. A read with `other` defines the elements that are out of bounds, and is not checked.
+//  5. The access itself stays, so that what it does after a failed check is still defined.
+//  6. Each bound of each axis has an assert of its own, whose condition is one comparison. The error shows
+//     the index and the bound.
 #include <kiln/jit/passes/passes.h>
 
 #include <span>
@@ -27,7 +24,7 @@ using namespace ir;
 
 namespace {
 
-// Whether a value depends on what memory holds, or may: see rule 3.
+// Whether a value depends, or may depend, on the contents of memory (rule 3).
 class DataDependence {
 public:
   bool of(const Value* value) {
@@ -66,25 +63,25 @@ bool is_element_access(const Op& op) {
   return (op.is(Opcode::ViewLoad) || op.is(Opcode::ViewStore)) && op.integers("axes").empty();
 }
 
-// What an atomic on elements of a view accesses: see emit_view_mask in dsl/detail/emit.cpp.
+// The elements that an atomic on a view accesses: see emit_view_mask in dsl/detail/emit.cpp.
 struct AtomicAccess {
-  Value* view = nullptr; // null: pointers that the user made
+  Value* view = nullptr; // null: pointers that the kernel computes
   std::vector<Value*> indices;
-  Value* mask = nullptr; // the user's
+  Value* mask = nullptr; // the mask that the kernel gives
 };
 
 const Op* defined_by(const Value* value, Opcode code) {
   return value->def && value->def->is(code) ? value->def : nullptr;
 }
 
-// The view whose extent along `axis` a value is, or is repeated from.
+// The view whose extent along `axis` is `value`, or is splat to it; null if there is none.
 Value* extent_of_view(const Value* value, int axis) {
   if (const Op* splat = defined_by(value, Opcode::Splat)) value = splat->operand(0);
   const Op* extent = defined_by(value, Opcode::ViewExtent);
   return extent && extent->integer("axis") == axis ? extent->operand(0) : nullptr;
 }
 
-// index >= 0 && index < extent, for the axes up to `axis`; false if `mask` is anything else.
+// Matches index >= 0 && index < extent for all axes up to `axis`. False if `mask` is anything else.
 bool match_bounds_check(const Value* mask, int axis, AtomicAccess& access) {
   const Op* both = defined_by(mask, Opcode::And);
   if (!both) return false;
@@ -103,7 +100,7 @@ bool match_bounds_check(const Value* mask, int axis, AtomicAccess& access) {
   return true;
 }
 
-// The view that the pointers of elements start from.
+// The view whose data the pointers are computed from; null if there is none.
 const Value* view_of_pointers(const Value* pointers) {
   const Op* sum = defined_by(pointers, Opcode::PtrAdd);
   if (!sum) return nullptr;
@@ -113,7 +110,7 @@ const Value* view_of_pointers(const Value* pointers) {
   return data ? data->operand(0) : nullptr;
 }
 
-// A single element is accessed as a tile without axes.
+// Matches the mask of a single element, which is that of a tile without axes.
 bool match_single(const Value* mask, AtomicAccess& access) {
   const Op* inside = defined_by(mask, Opcode::ViewMask);
   if (!inside || !inside->integers("axes").empty()) return false;
@@ -155,7 +152,7 @@ void assert_in_bounds(Builder& build, DataDependence& data, const char* what, Va
     Op* extent = build.create(Opcode::ViewExtent, {view}, {Type::scalar(DType::I64)});
     extent->set("axis", static_cast<std::int64_t>(axis));
     const std::string message = std::string(what) + " by index lies outside the view (" + name +
-                                ") along axis " + std::to_string(axis) + " (mask it off or mend the index)";
+                                ") along axis " + std::to_string(axis) + " (mask it off or fix the index)";
     for (auto [relation, bound] : {std::pair{Opcode::Ge, build.index(0)}, {Opcode::Lt, extent->result()}}) {
       std::vector<Value*> operands{build.binary(relation, index, build.splat(bound, shape))};
       if (mask) operands.push_back(mask);

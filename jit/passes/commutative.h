@@ -1,12 +1,12 @@
-// Which operations give the same, to the bit, with their operands exchanged.
+// Says which operations give the same bits when their operands are exchanged.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
 
 namespace kiln::passes {
 
-// Of every dtype. Float min and max are not: which zero they give of two with different signs may depend on
-// the order.
+// For every dtype. min and max of floats are not among them: given zeros of both signs, which of them is the
+// result may depend on the order.
 inline bool is_commutative(ir::Opcode code) {
   using ir::Opcode;
   switch (code) {
@@ -21,7 +21,7 @@ inline bool is_commutative(ir::Opcode code) {
   }
 }
 
-// Of the operation's own dtype.
+// For the dtype of this operation.
 inline bool is_commutative(const ir::Op& op) {
   if (op.is(ir::Opcode::Min) || op.is(ir::Opcode::Max)) return !is_float(op.operand(0)->type.dtype);
   return is_commutative(op.code);

@@ -1,4 +1,4 @@
-// Walks a kernel for sampled programs with known scalars, and sums what its tile operations cost.
+// Walks a kernel once for each sampled program, evaluates scalars, and adds up the cost of tile operations.
 #include <kiln/jit/passes/cost.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -16,13 +16,13 @@ using namespace ir;
 
 namespace {
 
-// What grows by a constant from one program or iteration to the next is exact in any sample.
+// A cost that grows by a constant from one program or iteration to the next is exact with any sample.
 constexpr std::int64_t program_samples = 64, loop_samples = 16, inner_loop_samples = 6;
-// Once this many operations were walked, loops are judged by two iterations: an answer takes well under a
-// second however deep they nest.
+// After so many operations, two iterations of each loop are evaluated. An answer takes well under a second,
+// however deeply loops are nested.
 constexpr std::int64_t operation_budget = 2'000'000;
 
-// What is added up; one more traffic than parameters, for accesses elsewhere.
+// The costs that are added up. The last traffic is that of accesses whose parameter is unknown.
 struct Sums {
   std::vector<Traffic> traffic;
   double flops = 0, in_bounds_flops = 0, integer_ops = 0, reductions = 0;
@@ -189,7 +189,8 @@ private:
     assumptions_.push_back((where.empty() ? "" : where + ": ") + what);
   }
 
-  // The costs of a region, to be added to those around it or to be compared with another's.
+  // The costs of a region, which the caller adds to the current ones or compares with those of another
+  // region.
   Sums collect(const Region& region, double weight) {
     Sums before(kernel_.body.args.size());
     std::swap(before, current_);
@@ -252,7 +253,7 @@ private:
       current_.integer_ops += work;
   }
 
-  // The combine runs once for each element; what little less it is in the first is not worth a rule.
+  // The combine counts once for each element, although it runs once less in each reduction.
   void add_collective(const Op& op, double weight) {
     double elements = weight * static_cast<double>(op.operand(0)->type.numel());
     if (op.is(Opcode::Reduce)) {
@@ -272,7 +273,8 @@ private:
     }
   }
 
-  // Elements of a view tile that lie inside the view; of a load, the tile's extents are known then.
+  // The number of elements of a view's tile that are in bounds. Of a load it also remembers the extents in
+  // bounds.
   double elements_in_bounds(const Op& op, const Type& tile) {
     const Value* view = op.operand(0);
     auto offsets = op.view_offsets();
@@ -300,7 +302,7 @@ private:
     return elements;
   }
 
-  // The parameter that a view or pointer comes from, or the place for others.
+  // The index of the parameter that a view or pointer comes from, or that of the last traffic.
   std::size_t origin(const Value* v) const {
     while (v->def) {
       switch (v->def->code) {
@@ -339,7 +341,8 @@ private:
 
   // --- Control flow ---
 
-  // Carried values that are scalars go in with `values` and come out of the yield.
+  // The known values of carried scalars. Loops pass them to the arguments of the body, and take the next ones
+  // from its yield.
   std::vector<Known> scalars(const std::vector<Value*>& from, std::size_t first) const {
     std::vector<Known> known;
     for (std::size_t i = first; i < from.size(); ++i)
@@ -355,7 +358,7 @@ private:
       values_[op.results[i].get()] = i < known.size() ? known[i] : std::nullopt;
   }
 
-  // The tiles among them, likewise.
+  // Passes on the extents in bounds of carried tiles.
   template <class From, class To>
   void carry_tiles(const From& from, std::size_t first, const To& to, std::size_t first_to) {
     std::vector<InBoundsExtents::Extents> extents;
@@ -371,7 +374,7 @@ private:
     const Region& body = *op.region();
     ++depth_;
     if (!lower || !upper || !step || *step <= 0) {
-      assume(op, "the trip count of this loop is not known, one iteration is counted");
+      assume(op, "the trip count of this loop is not known, so one iteration is counted");
       std::fill(carried.begin(), carried.end(), std::nullopt);
       enter(body, 0, {});
       walk_region(body, weight);
@@ -386,7 +389,7 @@ private:
                            : depth_ == 1                  ? loop_samples
                                                           : inner_loop_samples;
       for (const SampleIndex& s : sample_indices(trips, limit)) {
-        // What iterations that were left out made of the carried values is not known.
+        // The carried values are unknown after iterations that were not sampled.
         if (s.index != next) std::fill(carried.begin(), carried.end(), std::nullopt);
         enter(body, 1, carried);
         values_[body.args[0].get()] = static_cast<Cell>(*lower + s.index * *step);
@@ -402,7 +405,7 @@ private:
   }
 
   void walk_while(const Op& op, double weight) {
-    assume(op, "the trip count of this loop is not known, one iteration is counted");
+    assume(op, "the trip count of this loop is not known, so one iteration is counted");
     for (const auto& region : op.regions) {
       enter(*region, 0, {});
       walk_region(*region, weight);
@@ -422,7 +425,7 @@ private:
     }
     Sums first = collect(*op.region(0), weight), second = collect(*op.region(1), weight);
     if (first.weight() > 0 || second.weight() > 0)
-      assume(op, "which side of this branch is taken is not known, the heavier one is counted");
+      assume(op, "which branch is taken is not known, so the more expensive one is counted");
     current_.add(first.weight() >= second.weight() ? first : second);
     leave(op, {});
   }
@@ -444,7 +447,7 @@ private:
   const KnownArguments& arguments_;
   std::vector<std::int64_t> grid_;
   bool grid_known_ = false;
-  std::int64_t samples_per_axis_ = 1; // programs looked at along one axis
+  std::int64_t samples_per_axis_ = 1; // at most so many programs are evaluated along one axis
   std::vector<Known> coordinates_;
   std::unordered_map<const Value*, Known> values_;
   InBoundsExtents in_bounds_;

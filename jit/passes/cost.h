@@ -1,19 +1,19 @@
-// Predicts what a kernel moves and computes: bytes read and written through views and pointers, and
-// floating-point operations.
+// Declares the cost model: the bytes that a kernel moves through views and pointers, and its flops.
 //
 //   Cost cost = cost_of(lowered, {.words = {...}});   // with the arguments of a launch, as far as known
 //   double seconds = std::max(cost.unique_bytes() / bandwidth, cost.flops / peak);
 //
-// It runs the kernel's scalar arithmetic, so that loops count their iterations and tiles that stick out of
-// a view count what is inside. Of a large grid and of a long loop it takes a sample, the first and the last
-// member included, and scales it up. What it cannot know it assumes, and says so in `assumptions`:
+// The analysis evaluates the kernel's scalar arithmetic, so that the iterations of loops are counted, and
+// accesses to tiles that overlap the edge of a view count only elements in bounds. For a large grid and for a
+// long loop it evaluates a sample (sample_indices.h) and scales the result. Where it lacks information, it
+// assumes the following, and lists what it assumed for this kernel in `assumptions`:
 //
-//   - masks let every element through;
-//   - a loop without a known trip count runs once, a branch takes its heavier side;
-//   - tiles are computed whole, their padding included (`in_bounds_flops` leaves it out).
+//   - masks are true for every element;
+//   - a loop with an unknown trip count has one iteration, and an unknown branch is the more expensive one;
+//   - tiles are computed as a whole, padding included (`in_bounds_flops` excludes padding).
 //
-// Flops: one for each element of an elementwise operation on floats, 2 M N K for a dot, and for division,
-// roots and transcendental functions the weights of `flops_of`.
+// An elementwise operation on floats counts one flop for each element, a dot 2 M N K flops, and divisions,
+// roots and transcendental functions count the weights of `flops_of`.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -25,40 +25,42 @@
 
 namespace kiln::passes {
 
-// The argument block of a launch (dsl/ir/arguments.h) as far as it is known; empty: nothing is.
+// The argument block of a launch (dsl/ir/arguments.h), as far as it is known. Empty: nothing is known.
 struct KnownArguments {
   std::vector<std::optional<std::uint64_t>> words;
-  std::vector<std::int64_t> grid; // where the kernel defines none; empty: unknown
+  std::vector<std::int64_t> grid; // for kernels that define no grid; empty: unknown
 };
 
-// Bytes through one parameter. `read` and `written` count every access; `whole` is the size of the view.
+// The bytes that one parameter's memory accesses move. `read` and `written` count every access, and `whole`
+// is the size of the view.
 struct Traffic {
   double read = 0, written = 0;
   std::optional<double> whole;
 };
 
 struct Cost {
-  std::vector<Traffic> parameters; // one for each; pointers without a known parameter count in `elsewhere`
-  Traffic elsewhere;
+  std::vector<Traffic> parameters; // one for each
+  Traffic elsewhere;               // accesses through pointers whose parameter is unknown
   double flops = 0;
-  double in_bounds_flops = 0; // of what tiles hold from inside of views alone
-  double integer_ops = 0;     // of tiles; index arithmetic is not counted
-  double reductions = 0;      // values that reductions leave: each ends with steps over the lanes of a vector
-  // Of the whole grid; without a value the figures are those of one program.
+  double in_bounds_flops = 0; // of elements that come from inside of views
+  double integer_ops = 0;     // on tiles; scalar index arithmetic is not counted
+  double reductions = 0;      // values that reductions compute; each ends with steps over a vector's lanes
+  // The number of programs of the grid. If it is unknown, all figures are those of one program.
   std::optional<double> programs;
-  double sampled_programs = 0; // how many were looked at
+  double sampled_programs = 0; // how many were evaluated
   std::vector<std::string> assumptions;
 
   double read() const;
   double written() const;
-  // Every byte once each way: what must cross the memory bus if caches were perfect.
+  // The bytes that cross the memory bus with perfect caches: each byte is read and written at most once.
   double unique_bytes() const;
 };
 
 // `lowered` is bound (passes::lower_generic).
 Cost cost_of(const ir::Kernel& lowered, const KnownArguments& arguments = {});
 
-// Of one element of a float operation: 1 for an addition, more for what takes many instructions.
+// The flops that one element of an operation on floats counts: 1 for an addition, more for functions that
+// take many instructions.
 double flops_of(ir::Opcode code);
 
 } // namespace kiln::passes

@@ -1,13 +1,14 @@
-// cse: an operation that repeats an earlier one gives way to it.
+// cse: replaces an operation that repeats an earlier one by the earlier one.
 //
-//  1. The earlier one stands in the same region or around it, so that it has always run.
-//  2. Both are pure, or both are loads with nothing in between that may write. A loop that may write ends the
-//     validity of loads before it and inside it.
-//  3. Equal means: same operation, operands, attributes and result types; for reductions and scans the same
-//     combine. Floats compare by their bits: 0.0 is not -0.0.
-//  4. Operands of commutative operations may be swapped; float min and max are not taken as such, because
-//     they may differ in the sign of zero.
-//  5. Combine regions stay closed: they take no value from around them that they did not take before.
+//  1. The earlier one is in the same region or in one around it, so that it has always run.
+//  2. Both are pure, or both are loads and nothing between them may write. A loop that may write invalidates
+//     loads before it and inside it.
+//  3. Two operations are equal if they have the same opcode, operands, attributes and result types, and
+//     reductions and scans also the same combine. Float attributes are compared by their bits: 0.0 is not
+//     -0.0.
+//  4. Operands of commutative operations may be swapped. min and max of floats do not count as commutative,
+//     because results may differ in the sign of zero.
+//  5. A combine region does not use any outer value that it did not use before.
 #include <kiln/jit/passes/commutative.h>
 #include <kiln/jit/passes/passes.h>
 
@@ -90,7 +91,7 @@ public:
 private:
   struct Entry {
     Op* op;
-    int memory; // how many writes had passed
+    int memory; // how many writes came before
   };
 
   void run_regions(Op& op) {
@@ -115,7 +116,7 @@ private:
 
   static std::size_t hash(const Op& op) {
     std::size_t h = static_cast<std::size_t>(op.code);
-    std::size_t operands = 0; // a sum, so that swapped operands meet
+    std::size_t operands = 0; // a sum, so that the order does not matter
     for (const Value* v : op.operands)
       operands += std::hash<const Value*>()(v) * 0x9e3779b97f4a7c15;
     h = h * 31 + operands;
@@ -125,7 +126,7 @@ private:
     return h;
   }
 
-  // The earlier operation that `op` repeats; if there is none, `op` is remembered.
+  // Returns the earlier operation that `op` repeats. If there is none, it remembers `op` and returns null.
   Op* find_or_add(Op& op) {
     Effect effect = op.info().effect;
     bool eligible = (op.regions.empty() || is_collective(op)) && !op.is(Opcode::Yield) &&
@@ -141,9 +142,9 @@ private:
   }
 
   std::unordered_map<std::size_t, std::vector<Entry>> table_;
-  std::vector<std::size_t> log_; // keys of entries, in order, to leave a scope
+  std::vector<std::size_t> log_; // the keys of entries in order, which are removed at the end of their region
   ValueMap replacements_;
-  std::vector<std::unique_ptr<Op>> removed_; // alive until the end, because their values are keys above
+  std::vector<std::unique_ptr<Op>> removed_; // kept until the end, because their values are keys of the map
   int memory_ = 0;
 };
 

@@ -1,10 +1,11 @@
-// dce: removes what nothing needs: operations, carried values of loops, results of branches.
+// dce: removes operations, carried values of loops and results of branches that are not needed.
 //
 //  1. Writes, atomics, output and checks are needed, and so is every operation around them.
-//  2. What a needed operation reads is needed. Of a loop these are its bounds or its condition; of a branch
-//     its condition.
-//  3. A carried value is needed if its result, or its argument inside the loop, is; it then needs its initial
-//     value and what the loop yields for it. So a value that only feeds itself goes.
+//  2. The operands of a needed operation are needed. Of a loop these are its bounds or its condition, and of
+//     a branch its condition.
+//  3. A carried value is needed if its result, or its argument inside the loop, is needed. It then needs its
+//     initial value and the value that the loop yields for it. A value that only computes itself is therefore
+//     removed.
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -69,7 +70,7 @@ private:
     }
   }
 
-  // Rule 3: everything that carries the same value as `v`.
+  // Rule 3: marks all values that carry the same value as `v`.
   void follow(const Value* v) {
     const Op* op = v->def;
     int index = v->index;

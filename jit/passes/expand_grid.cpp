@@ -1,11 +1,10 @@
-// expand-grid: program_tile becomes arithmetic on program_id, and defines the kernel's grid.
+// expand-grid: replaces program_tile by arithmetic on program_id, and defines the kernel's grid.
 //
 //  1. The kernel is bound.
-//  2. program_tile stands on a view that is a parameter; it gives the grid one axis for each axis of the
-//  view:
-//     cdiv(extent, tile) programs.
-//  3. All program_tile of a kernel, and the grid recorded with it if there is one, are the same.
-// After it no program_tile is left: its result k is program_id(k) * tile k.
+//  2. The operand of program_tile is a view that is a parameter. The grid has an axis for each of its tile
+//     extents, with cdiv(extent, tile) programs.
+//  3. All program_tile of a kernel agree with each other, and with the recorded grid if there is one.
+// Afterwards no program_tile is left: its result k is program_id(k) * tile k.
 #include <kiln/jit/passes/passes.h>
 
 namespace kiln::passes {
@@ -36,7 +35,7 @@ public:
       if (op->is(Opcode::ProgramTile)) {
         define_grid(*op);
         replace(*op, builder);
-        removed_.push_back(std::move(op)); // its values are keys of the map until all uses are replaced
+        removed_.push_back(std::move(op)); // its results are keys of the map until all uses are replaced
         continue;
       }
       for (auto& inner : op->regions)
@@ -55,7 +54,7 @@ private:
       grid.push_back({view->index, static_cast<int>(grid.size()), tile});
     if (kernel_.grid.empty()) kernel_.grid = grid;
     if (kernel_.grid != grid)
-      throw UserError(op.loc, "kernel " + kernel_.name + " has one grid, but program_tile asks for " +
+      throw UserError(op.loc, "kernel " + kernel_.name + " has one grid, but program_tile gives " +
                                   text_of(kernel_, grid) + " after " + text_of(kernel_, kernel_.grid) +
                                   "; call program_tile once and use its offsets for all views");
   }

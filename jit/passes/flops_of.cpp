@@ -1,4 +1,4 @@
-// What operations cost beside an addition.
+// Weighs operations on floats by their cost relative to an addition.
 #include <kiln/jit/passes/cost.h>
 
 namespace kiln::passes {

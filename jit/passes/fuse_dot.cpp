@@ -1,11 +1,10 @@
-// fuse-dot: `acc + dot(a, b)` becomes `dot(a, b, acc)`, so that a back end can accumulate in place.
+// fuse-dot: turns `acc + dot(a, b)` into `dot(a, b, acc)`, so that a code generator can accumulate in place.
 //
-//  1. The sum's operands and result have one type, and one operand is a dot without accumulator, of that
-//  type.
-//  2. The dot stands in the same region as the sum, and the sum is all that uses it.
-//  3. The other operand is no such dot itself, or is the first of two: one of them is fused.
-// The order in which a dot adds its accumulator is not specified (dsl/SEMANTICS.md), so this changes no
-// meaning.
+//  1. The operands and the result of the addition have one type, and one operand is a dot of that type
+//     without an accumulator.
+//  2. The dot is in the same region as the addition, and has no other use.
+//  3. If both operands are such dots, the second one is fused.
+// A dot may add its accumulator in any order (dsl/SEMANTICS.md), so that this keeps the meaning.
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -31,7 +30,7 @@ void fuse_region(Region& region, const std::unordered_map<const Value*, int>& us
     int which = fusible(sum.operand(1)) ? 1 : fusible(sum.operand(0)) ? 0 : -1;
     if (which < 0) continue;
     const Op* dot = sum.operand(which)->def;
-    // The sum's place and result stay; the operation there becomes the dot, and the old dot goes.
+    // The addition becomes the dot in place, so that its result stays; the old dot is removed.
     sum.code = Opcode::Dot;
     sum.loc = dot->loc;
     sum.operands = {dot->operand(0), dot->operand(1), sum.operand(1 - which)};

@@ -1,4 +1,4 @@
-// Follows the extents of loads through what is computed of them.
+// Derives extents in bounds through broadcasts, dots, reductions and elementwise operations.
 #include <kiln/jit/passes/in_bounds.h>
 
 #include <kiln/jit/passes/axes.h>

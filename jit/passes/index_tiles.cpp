@@ -1,4 +1,4 @@
-// Follows a tile of integers to the arange and the scalar that it is made of.
+// Follows a tile of integers back to the arange and the scalar that it is computed from.
 #include <kiln/jit/passes/index_tiles.h>
 
 #include <kiln/jit/passes/axes.h>
@@ -22,9 +22,9 @@ IndexTile scalar_index(const ir::Value* scalar) {
 
 namespace {
 
-constexpr int deepest = 12; // sums within sums: each may be of two, so that the number of steps is bounded
+constexpr int deepest = 12; // the limit of nesting, because each operation may have two operands to follow
 
-// An arange of numbers that do not wrap.
+// Whether `op` is an arange that does not wrap.
 bool is_plain_arange(const ir::Op& op) {
   if (!op.is(Opcode::Arange) || !is_signed(op.result()->type.dtype)) return false;
   const std::int64_t start = op.integer("start"), extent = op.result()->type.shape[0].value();
@@ -58,7 +58,7 @@ std::optional<IndexTile> find_index_tile(const ir::Value* v, DType dtype, int de
     return IndexTile{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
                      std::max(x->axis, y->axis)};
   }
-  if (op->is(Opcode::Cast)) { // of indices that wrap nowhere
+  if (op->is(Opcode::Cast)) { // indices that do not wrap
     auto indices = find_index_tile(op->operand(0), DType::I32, depth + 1);
     return indices && !indices->offset && in_32_bits(*indices, *op) ? indices : std::nullopt;
   }
@@ -89,7 +89,7 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
     steady &= *step == 0;
   }
   if (steady) return 0;
-  const bool wide = v->type.pointer || v->type.dtype == DType::I64; // others wrap earlier
+  const bool wide = v->type.pointer || v->type.dtype == DType::I64; // narrower numbers wrap
   if (!wide) return std::nullopt;
   switch (op->code) {
   case Opcode::Cast: return is_integer(op->operand(0)->type.dtype) ? std::optional(steps[0]) : std::nullopt;

@@ -1,13 +1,12 @@
-// licm: moves operations out of loops that compute the same in every iteration.
+// licm: moves operations out of loops if they compute the same value in every iteration.
 //
-//  1. All operands, and all values its regions take from outside, are defined outside the loop.
-//  2. The operation is pure, or a load while nothing in the loop may write. Nothing pure traps, so it may run
-//     although the loop's body would not have.
-//  3. A load through raw pointers is not checked, so it moves only out of a loop that surely has an
-//  iteration.
-//     Loads through views are checked, and move always.
+//  1. All operands, and all outer values that its regions use, are defined outside the loop.
+//  2. The operation is pure, or it is a load and nothing in the loop may write. Pure operations do not trap,
+//     so that they may run even if the body of the loop never does.
+//  3. A load through raw pointers does not check bounds, so that it only leaves a loop that has at least one
+//     iteration. Loads through views check bounds, and leave any loop.
 //  4. Operations inside a branch stay there.
-// Inner loops go first, so that what leaves them can leave the outer loop too.
+// Inner loops come first, so that an operation that leaves one can leave the outer loop, too.
 #include <kiln/jit/passes/passes.h>
 
 #include <unordered_set>
@@ -54,7 +53,7 @@ private:
     }
   }
 
-  // Whether `op` takes nothing that is defined in the loop, but by itself.
+  // Whether `op` uses no value that is defined in the loop, except in its own regions.
   static bool is_invariant(const Op& op, const std::unordered_set<const Value*>& inside) {
     for (const Value* v : op.operands)
       if (inside.contains(v)) return false;

@@ -1,4 +1,4 @@
-// The standard order of the generic passes.
+// Runs the generic passes in their standard order.
 #include <kiln/dsl/ir/verifier.h>
 #include <kiln/jit/passes/passes.h>
 

@@ -1,4 +1,4 @@
-// One walk in program order.
+// Derives upper bounds of non-negative scalars in one walk in program order.
 #include <kiln/jit/passes/non_negative.h>
 
 #include <kiln/jit/passes/rewrite_rules.h>
@@ -15,7 +15,7 @@ using ir::Value;
 
 namespace {
 
-using Bound = std::optional<std::int64_t>; // none: may be negative
+using Bound = std::optional<std::int64_t>; // none: it may be negative
 
 constexpr std::int64_t most_programs = std::numeric_limits<std::int32_t>::max();
 
@@ -49,7 +49,7 @@ private:
     return at == known_.end() ? Bound() : Bound(at->second);
   }
 
-  // 0 for what is not known, or not positive.
+  // 0 if the value is no constant, or not positive.
   static std::int64_t positive_constant(const Value* v) {
     auto cell = constant_of(v);
     return cell ? std::max<std::int64_t>(0, static_cast<std::int64_t>(*cell)) : 0;
@@ -78,19 +78,19 @@ private:
     if (op.num_operands() != 2) return {};
     const Bound x = find(op.operand(0)), y = find(op.operand(1));
     if (op.is(Opcode::Max) && (x || y)) return x && y ? std::max(*x, *y) : limit;
-    if (op.is(Opcode::Rem) && x) { // has the dividend's sign; by zero it gives the dividend
+    if (op.is(Opcode::Rem) && x) { // the dividend's sign; the dividend itself if the divisor is zero
       const std::int64_t by = positive_constant(op.operand(1));
       return by ? std::min(*x, by - 1) : *x;
     }
     if (!x || !y) return {};
     std::int64_t result = 0;
     switch (op.code) {
-    case Opcode::Add: // sums and products that do not wrap
+    case Opcode::Add: // only if the bound shows that it does not wrap
       return !__builtin_add_overflow(*x, *y, &result) && result <= limit ? Bound(result) : Bound();
     case Opcode::Mul:
       return !__builtin_mul_overflow(*x, *y, &result) && result <= limit ? Bound(result) : Bound();
     case Opcode::Min: return std::min(*x, *y);
-    case Opcode::Div: // by zero it gives zero
+    case Opcode::Div: // division by zero gives zero
       return *x / std::max<std::int64_t>(1, positive_constant(op.operand(1)));
     default: return {};
     }

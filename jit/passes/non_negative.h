@@ -1,5 +1,7 @@
-// Which scalars are never negative, so that nobody need test it: offsets made of program ids, extents and the
-// indices of loops that start at or above zero.
+// Declares the analysis that finds scalars which are never negative.
+//
+// Generated code need not test them. Examples are offsets that are computed from program ids, from extents,
+// and from the indices of loops that start at zero or above.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -9,10 +11,10 @@
 
 namespace kiln::passes {
 
-// Signed integer scalars that are at least zero, each with a bound that it does not exceed.
+// Signed integer scalars that are at least zero, each with an upper bound.
 using NonNegativeScalars = std::unordered_map<const ir::Value*, std::int64_t>;
 
-// Of a kernel that is bound. A grid has at most 2^31 - 1 programs along an axis.
+// Finds them in a bound kernel. A grid has at most 2^31 - 1 programs along an axis.
 NonNegativeScalars non_negative_scalars(const ir::Kernel& bound);
 
 } // namespace kiln::passes

@@ -1,4 +1,4 @@
-// The generic passes by name; each has a file of its own with its rules above it.
+// Declares the generic passes. Each has a file of its own, with its rules at the head.
 #pragma once
 
 #include <kiln/jit/passes/pass.h>
@@ -19,16 +19,16 @@ void fuse_dot(ir::Kernel& kernel, const PassOptions& options);
 void show_comparisons(ir::Kernel& kernel, const PassOptions& options);
 void dce(ir::Kernel& kernel, const PassOptions& options);
 
-// UserError if an option is not positive; `bind` asks this too.
+// Throws UserError if an option is not positive. `bind` calls this, too.
 void check_options(const SourceLocation& where, const std::string& kernel, const Config& config);
 
-// Called after each pass with its name and the kernel as it stands.
+// Called after each pass, with its name and the kernel that it leaves.
 using PassObserver = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;
 
-// From a kernel as recorded to one that a back end takes: no dimension names, no program_tile, no dim_size,
-// simplified. Runs bind, expand-grid, (when debugging) check-bounds, canonicalize, cse, tile-accesses, licm,
-// canonicalize, cse, fuse-dot, (when debugging) show-comparisons, dce on a copy; builds with assertions
-// verify it after each.
+// Lowers a copy of a recorded kernel to the form that code generators take: simplified, and without dimension
+// names, program_tile and dim_size. It runs bind, expand-grid, check-bounds (with options.debug),
+// canonicalize, cse, tile-accesses, licm, canonicalize, cse, fuse-dot, show-comparisons (with options.debug)
+// and dce. Builds with assertions verify the kernel after each pass.
 std::unique_ptr<ir::Kernel> lower_generic(const ir::Kernel& recorded, const PassOptions& options,
                                           const PassObserver& observe = {});
 

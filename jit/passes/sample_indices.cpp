@@ -1,4 +1,4 @@
-// The last index and the middles of ranges.
+// Chooses the last index and the middles of equal ranges.
 #include <kiln/jit/passes/sample_indices.h>
 
 #include <algorithm>

@@ -1,10 +1,11 @@
-// show-comparisons: lets the condition of an assert be a comparison where it is one repeated, so that the
-// error shows what was compared. Runs when debugging, after the canonicaliser, which computes before
-// repeating.
+// show-comparisons: makes conditions of asserts comparisons, so that errors can show both sides.
 //
-//  1. A comparison under a repetition or a change of shape compares what is repeated or changed so instead:
-//     broadcast(a >= b) becomes broadcast(a) >= broadcast(b).
-//  2. The sides of an "or" follow rule 1 too: a condition may be under a mask ("a < b | !mask").
+// The condition is a comparison that is broadcast or reshaped. The pass runs with KILN_DEBUG=1, after
+// canonicalize, which moves comparisons before broadcasts.
+//
+//  1. A comparison whose result is repeated or reshaped is applied to the repeated or reshaped operands
+//     instead: broadcast(a >= b) becomes broadcast(a) >= broadcast(b).
+//  2. Rule 1 also applies to the operands of an "or", because a condition may be under a mask: a < b | !mask.
 #include <kiln/jit/passes/passes.h>
 
 #include <kiln/dsl/ir/semantics.h>
@@ -29,7 +30,7 @@ bool is_change_of_shape(const Op& op) {
   }
 }
 
-// `v` in the shape that `like` gives its operand.
+// Applies the shape operation `like` to `v`.
 Value* shaped_like(Builder& build, const Op& like, Value* v) {
   Op* op = build.create(like.code, {v}, {v->type.with_shape(like.result()->type.shape)});
   for (const auto& [name, attribute] : like.attributes())
@@ -37,7 +38,7 @@ Value* shaped_like(Builder& build, const Op& like, Value* v) {
   return op->result();
 }
 
-// The condition by rules 1 and 2; itself if they do not apply.
+// The condition after rules 1 and 2; `condition` itself if they do not apply.
 Value* shown(Builder& build, Value* condition) {
   if (!condition->def) return condition;
   const Op& op = *condition->def;

@@ -1,16 +1,15 @@
-// tile-accesses: elements by indices that count along the axes of a tile are a tile of the view, and a mask
-// that asks what the view checks anyway is none.
+// tile-accesses: turns gathers and scatters into tile accesses, and drops masks that bounds checks imply.
 //
 //  1. A gather or scatter whose indices are scalars, or a scalar plus an arange along an axis of the tile,
-//     is a load or store of a tile: a.at(expand<1>(m + arange(BM)), expand<0>(k + arange(BK))) is
-//     a.tile(m, k). Back ends group, pack and vectorise tiles.
-//  2. No two indices count along one axis (a diagonal). Axes along which none does are repeated after a load,
-//     which then has neither mask nor `other` of the tile's shape; a scatter's have extent 1, since what
-//     lands in one place is written in the order of its elements.
-//  3. Of the masks of accesses through views, the parts that say a number is below the extent of the axis
-//     that it indexes are dropped: outside the view is masked off already (dsl/SEMANTICS.md). An extent
-//     counts as another one where the kernel expects them to be equal. Of a conjunction that is repeated
-//     along an axis all parts go, or none.
+//     becomes a load or store of a tile: a.at(expand<1>(m + arange(BM)), expand<0>(k + arange(BK))) becomes
+//     a.tile(m, k). Code generators group, pack and vectorise tiles.
+//  2. No two indices vary along one axis (a diagonal). An axis along which no index varies is broadcast after
+//     a load; the load then has no mask and no `other` of the tile's shape. In a scatter such an axis has
+//     extent 1, because elements with the same address are written in their order.
+//  3. A mask of an access through a view loses the conditions that an index is below the extent of its axis,
+//     because elements out of bounds are masked off anyway (dsl/SEMANTICS.md). Extents that the kernel
+//     expects to be equal count as one. If a conjunction is broadcast, all of its conditions are dropped or
+//     none.
 #include <kiln/jit/passes/axes.h>
 #include <kiln/jit/passes/index_tiles.h>
 #include <kiln/jit/passes/passes.h>
@@ -32,7 +31,7 @@ bool is_store(const Op& op) { return op.is(Opcode::ViewStore) || op.is(Opcode::V
 
 const Type& tile_of(const Op& op) { return is_store(op) ? op.stored_value()->type : op.result()->type; }
 
-// The index along each axis of the view; empty if one is not known, or `op` accesses none.
+// The index along each axis of the view. Empty if `op` accesses no view, or if an index is no index tile.
 std::vector<IndexTile> indices_of(const Op& op) {
   std::vector<IndexTile> indices;
   if (is_by_element(op)) {
@@ -51,7 +50,7 @@ std::vector<IndexTile> indices_of(const Op& op) {
   return indices;
 }
 
-// Extents that `expects` makes equal, each by its view and axis.
+// Finds extents that `expects` requires to be equal. An extent is a view and an axis.
 class EqualExtents {
 public:
   explicit EqualExtents(const Region& body) {
@@ -64,7 +63,7 @@ public:
     }
   }
 
-  // Whether `v` is the extent of the view along the axis, or equal to it.
+  // Whether `v` is the extent of the view along the axis, or an extent that equals it.
   bool is(const Value* v, const Value* view, std::int64_t axis) const {
     auto found = extent(v);
     return found && of(*found) == of({view, axis});
@@ -76,7 +75,7 @@ private:
     if (!v->def || !v->def->is(Opcode::ViewExtent)) return std::nullopt;
     return Extent(v->def->operand(0), v->def->integer("axis"));
   }
-  // The one that stands for all that are equal.
+  // The representative of all extents that equal `e`.
   Extent of(const Extent& e) const {
     auto at = same_.find(e);
     return at == same_.end() ? e : at->second;
@@ -91,9 +90,9 @@ private:
   std::map<Extent, Extent> same_;
 };
 
-// Reads the masks of one access.
+// Simplifies the mask of one access (rule 3).
 class MaskReader {
-  static constexpr int deepest = 12; // conjunctions within conjunctions, each of two
+  static constexpr int deepest = 12; // nested conjunctions
 
 public:
   MaskReader(const Op& access, std::vector<IndexTile> indices, const EqualExtents& extents)
@@ -102,7 +101,7 @@ public:
       axes_.push_back(t);
   }
 
-  // What is left of a mask of the tile's shape; null: nothing.
+  // What remains of a mask of the tile's shape; null if all of it is implied.
   Value* rest(Value* mask, Builder& builder, int depth = 0) const {
     if (!mask->def || !mask->def->is(Opcode::And)) return implied(mask, axes_, depth) ? nullptr : mask;
     if (depth > deepest) return mask;
@@ -114,7 +113,8 @@ public:
   }
 
 private:
-  // `axes[t]`: which axis of `mask` axis t of the tile is; -1: none.
+  // Whether the bounds check implies the mask. `axes[t]` is the axis of the mask that corresponds to axis t
+  // of the tile; -1: none.
   bool implied(const Value* mask, const std::vector<int>& axes, int depth) const {
     const Op* op = mask->def;
     if (!op || depth > deepest) return false;
@@ -133,8 +133,9 @@ private:
     }
   }
 
-  // Where the mask varies along fewer axes than the index does, it asks about the index's first element; if
-  // that is not below the extent, none is.
+  // Whether the condition index_value < bound says that an index of the access is below the extent of its
+  // axis. Where the condition varies along fewer axes than the index, it is about the first element along the
+  // others: if that is not below the extent, no element is.
   bool below_extent(const Value* index_value, const Value* bound, const std::vector<int>& axes) const {
     auto compared = index_tile(index_value);
     if (!compared || !bound->def || !bound->def->is(Opcode::Splat)) return false;
@@ -168,7 +169,7 @@ public:
       if (auto indices = indices_of(*op); !indices.empty()) {
         drop_mask(*op, indices, builder);
         if (is_by_element(*op) && form_tile(*op, indices, builder)) {
-          removed_.push_back(std::move(op)); // its value is a key of the map until all uses are replaced
+          removed_.push_back(std::move(op)); // its result is a key of the map until all uses are replaced
           continue;
         }
       }
@@ -187,11 +188,12 @@ private:
       op.operands.erase(at), op.erase("has_mask");
   }
 
-  // Puts the access to the tile here; false if it is none.
+  // Inserts the tile access that replaces `op`. False if `op` is none (rules 1 and 2).
   bool form_tile(const Op& op, const std::vector<IndexTile>& indices, Builder& builder) {
     const Type& tile = tile_of(op);
-    std::vector<std::int64_t> axes, order; // of the view, in its order; the tile's axes in that order
-    std::vector<std::int64_t> unused;      // of the tile
+    std::vector<std::int64_t> axes;   // the view's axes along which an index varies
+    std::vector<std::int64_t> order;  // the tile's axes that correspond to them
+    std::vector<std::int64_t> unused; // the other axes of the tile
     for (std::size_t a = 0; a < indices.size(); ++a) {
       if (indices[a].axis < 0) continue;
       axes.push_back(static_cast<std::int64_t>(a));
@@ -208,7 +210,7 @@ private:
     const bool store = is_store(op);
     if (repeats && (store || op.mask() || (op.other() && op.other()->type.is_tile()))) return false;
 
-    // From the access's shape to that of the view's tile: unused axes go, the others are sorted.
+    // From the shape of `op` to that of the view's tile: unused axes are removed, and the others are sorted.
     Shape shape;
     for (std::int64_t t : order)
       shape.push_back(tile.shape[static_cast<std::size_t>(t)]);

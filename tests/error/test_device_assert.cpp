@@ -75,7 +75,7 @@ template <class K> std::string checked_error(const K& kernel, Index index) {
 std::string outside(const std::string& place, const char* what, const char* comparison, const char* kernel,
                     const char* element = "") {
   return place + ": device_assert failed: " + what +
-         " by index lies outside the view (parameter 1) along axis 0 (mask it off or mend the index): " +
+         " by index lies outside the view (parameter 1) along axis 0 (mask it off or fix the index): " +
          comparison + " is false; kernel " + kernel + ", program (0)" + element;
 }
 
@@ -139,6 +139,6 @@ TEST_CASE("an index of a whole row is reported with its value and its place in t
   CHECK(error_of([&] { stream.synchronize(); }) ==
         line +
             ": device_assert failed: a write by index lies outside the view (parameter 1) along axis 0 (mask "
-            "it off or mend the index): 5 < 5 is false; kernel scatter_rows, program (0), element (2, 0)");
+            "it off or fix the index): 5 < 5 is false; kernel scatter_rows, program (0), element (2, 0)");
   stream.clear_error();
 }

@@ -99,7 +99,7 @@ TEST_CASE("equal program_tile are one grid, different ones are refused") {
     passes::bind(k, with("BM=4,BN=8"));
     CHECK_THROWS_WITH(
         passes::expand_grid(k, {}),
-        "copy.cpp:3: kernel copy has one grid, but program_tile asks for tiles of parameter 0 (4, 8) after "
+        "copy.cpp:3: kernel copy has one grid, but program_tile gives tiles of parameter 0 (4, 8) after "
         "tiles of parameter 1 (4, 8); call program_tile once and use its offsets for all views");
   }
 }

@@ -141,7 +141,7 @@ TEST_CASE("without sizes the figures are those of one program, and loops say tha
   CHECK(cost.read() == 4.0 * (16 * 4 + 4 * 8));
   CHECK(cost.written() == 4.0 * 16 * 8);
   REQUIRE(cost.assumptions.size() == 1);
-  CHECK(cost.assumptions[0] == "text:9: the trip count of this loop is not known, one iteration is counted");
+  CHECK(cost.assumptions[0] == "text:9: the trip count of this loop is not known, so one iteration is counted");
 }
 
 TEST_CASE("a loop whose length depends on the program is followed, in part where it is long", "[cost]") {
@@ -196,7 +196,7 @@ kernel @branch(%x: view<f32, 1>, %deep: i64) {
   CHECK(cost.flops == 80);
   REQUIRE(cost.assumptions.size() == 1);
   CHECK(cost.assumptions[0] ==
-        "text:14: which side of this branch is taken is not known, the heavier one is counted");
+        "text:14: which branch is taken is not known, so the more expensive one is counted");
 }
 
 TEST_CASE("reductions, atomics and pointers count", "[cost]") {
