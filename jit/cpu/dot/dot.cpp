@@ -322,7 +322,7 @@ struct LoopNest {
     });
   }
 
-  // Multiplies one sliver. A last sliver of few columns is multiplied one vector at a time, or in tiles of
+  // Multiplies one sliver. A narrow last sliver is multiplied one vector at a time, or in tiles of
   // three vectors, so that missing columns cost nothing.
   void register_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
     if (!narrow) return whole_tiles(rows, sliver, height, steps, adds);

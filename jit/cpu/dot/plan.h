@@ -17,7 +17,7 @@ struct Plan {
   int lanes = 0;       // accumulator elements in a vector
   int vectors = 0;     // vectors in a row of the register tile
   int mr = 0;          // rows of the register tile
-  bool skinny = false; // a product of few rows, for which reading B takes longer than multiplying
+  bool skinny = false; // a product whose A has so few rows that reading B takes longer than multiplying
   bool amx = false;    // the product uses AMX (amx.h)
   // Blocks of A's rows stay in L2 while slivers of B pass over them through L1. If false, slivers of B stay
   // in L2, and A passes over them.

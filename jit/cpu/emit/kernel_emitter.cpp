@@ -85,7 +85,7 @@ void KernelEmitter::emit_entry() {
             });
   finish_deferral();
   finish_prefetches();
-  // x86's non-temporal stores are not ordered with the store that tells other threads that these programs are
+  // x86's non-temporal stores are not ordered with the store by which other threads learn that these programs are
   // done.
   if (streams_ && dot_target_.x86) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();

@@ -399,7 +399,7 @@ DotShape KernelEmitter::group_shape(const ProductLoop& product, const Buffer& su
   return shape;
 }
 
-// Multiplies for a group. Tiles of few rows occur in launches of few rows and in launches of many rows. The
+// Multiplies for a group. Tiles with few rows occur in launches with few rows and in launches with many. The
 // launch decides which kernel is used, not the group: skinny products add in another order, and the last rows
 // of a tall product must not depend on the tile size. If programs compute both their positions and their
 // rows, the rows of the launch are not known.

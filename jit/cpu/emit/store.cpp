@@ -13,7 +13,7 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-// Collects the loads that the evaluation of `v` executes. `identity` tells whether element i of the root
+// Collects the loads that the evaluation of `v` executes. `identity` says whether element i of the root
 // reads element i of the load.
 void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into) const {
   Visited seen;

@@ -312,7 +312,7 @@ private:
   }
 
   // The axis of the grid along which programs differ in nothing but where this operand's rows or columns,
-  // its own axis `i`, are. A computed one is made for each program anew, whatever it has of the coordinate.
+  // its own axis `i`, are. A computed operand is made again for each program, whatever it has of the coordinate.
   // Of several axes it is the one along which the operand's loads have their tiles.
   static int axis_of_programs(const ProductOperand& operand, std::size_t i, std::int64_t tile,
                               const std::vector<const Op*>& ops, const Slice& mine, const Slice& others,

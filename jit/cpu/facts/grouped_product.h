@@ -1,7 +1,7 @@
 // Finds the kernels whose programs share a product.
 //
 // Programs that differ in `m` alone multiply with the same columns of B, and a user's 64 x 64 tile would pack
-// them anew for each: a fifth of the time. If what the loop's operands depend on is plain scalar arithmetic,
+// them again for each: a fifth of the time. If what the loop's operands depend on is plain scalar arithmetic,
 // the product of a whole group of programs is computed first, as one, and each program then takes its part of
 // the sums. So are several products of a kernel, each with sums of its own, where their programs are grouped
 // alike: the two of a gated layer.
@@ -54,7 +54,7 @@ struct GroupedProduct {
   // With a run axis, scalars that depend on it: rows of A and columns of B, a program's place; and others,
   // which programs of a group have in common.
   std::vector<const ir::Value*> rows, columns, common;
-  // Of these, what nobody knows not to be negative. A program where it is takes no part in a group.
+  // Those of them that are not known to be non-negative. A program for which one is negative joins no group.
   std::vector<const ir::Value*> assumed_non_negative;
 };
 

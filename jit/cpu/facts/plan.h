@@ -7,7 +7,7 @@
 //
 // A tile gets a buffer if
 //   1. it is carried by a loop, yielded by an `if`, or the result of a dot, a scan, a reduction or an atomic
-//   (a scan's is written where something beside its own nest reads it);
+//   (a scan's is written where another nest than its own reads it);
 //   2. it reads memory and a write comes between it and a root that would evaluate it (a load sees the memory
 //   of its own
 //      place in the program, whatever is written later, through whatever view), or that root is an atomic

@@ -19,7 +19,7 @@ namespace kiln::cpu {
 
 struct ProductOperand {
   const ir::Value* value = nullptr; // the dot's operand
-  const ir::Op* load = nullptr;     // the plain load that it is, but for transpositions; null: it is computed
+  const ir::Op* load = nullptr;     // the plain load that it is, apart from transpositions; null: it is computed
   std::vector<std::size_t> order;   // which axis of the load's tile is axis i of the operand
 };
 

@@ -30,7 +30,7 @@ bool has_axis(const ir::Type& type, const char* name) {
   return std::any_of(type.shape.begin(), type.shape.end(), [&](const Dim& d) { return is_symbol(d, name); });
 }
 
-// Decides about one dimension. Each rule gives nothing where it finds that the size can be told.
+// Decides about one dimension. Each rule gives nothing where it finds that results depend on the size.
 class DimensionAnalysis {
 public:
   DimensionAnalysis(const ir::Kernel& kernel, const char* name) : kernel_(kernel), name_(name) {}

@@ -1,4 +1,4 @@
-// What a kernel's results depend on besides its arguments: which sizes of its program tiles can be told.
+// Finds the sizes of program tiles that a kernel's results do not depend on.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -15,10 +15,10 @@ struct TileDimension {
   bool rows = false;       // it is another axis of such a view
 };
 
-// A dimension D is free if the size of its tiles cannot be told from what the kernel writes:
+// A dimension D is free if what the kernel writes does not depend on the size of its tiles:
 //   1. The kernel consists of program_tile, once, of loads and stores of views, of what is computed element
-//      by element, of reductions along other axes, and of loops whose bounds do not depend on D; nothing asks
-//      for D's size, for the number of a program or of programs. No tile has two axes D.
+//      by element, of reductions along other axes, and of loops whose bounds do not depend on D; nothing reads
+//      D's size, the number of a program or how many programs there are. No tile has two axes D.
 //   2. Loads of tiles with an axis D begin there at program_tile's offset for D, plus what does not depend on
 //      it; and that offset is used in no other way.
 //   3. A number along D, arange(D), is only used with that offset added, in 64 bits.

@@ -258,7 +258,7 @@ TEST_CASE("dot agrees for every known stride and every register tile") {
   }
 }
 
-TEST_CASE("dot of few rows agrees, with rows or columns of B in place") {
+TEST_CASE("skinny dot agrees, with rows or columns of B in place") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Random random(seed);

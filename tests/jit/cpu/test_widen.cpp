@@ -60,8 +60,8 @@ TEST_CASE("tiles of elementwise kernels are free, with shifts, masks, numbers, g
         })) == Names{"BN"});
 }
 
-TEST_CASE("tiles whose size can be told are not free") {
-  // What is asked for; where the tile begins as a number; numbers in the tile; elements that come together.
+TEST_CASE("tiles whose size changes results are not free") {
+  // The size itself; the position of the tile as a number; numbers in the tile; elements that are combined.
   CHECK(free_of(of([](Out y) {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(i, j).store(broadcast(cast<float>(dim_size(BN)), BM, BN));
@@ -155,7 +155,7 @@ TEST_CASE("narrow tiles are widened, and wide ones stay") {
   CHECK(chosen(turn, {BM = 16, BN = 32}) == Config{BM = 64, BN = 64});
   CHECK(chosen(turn, {BM = 1, BN = 4096}) == Config{BM = 4, BN = 4096});
   CHECK(chosen(turn, {BM = 128, BN = 64}) == Config{BM = 128, BN = 64});
-  // Where a tile is computed once for two stores, what lies outside of the views would be computed in vain.
+  // Where a tile is computed once for two stores, what lies outside of the views would be computed for nothing.
   const auto twice = of([](In x, Out y, Out z) {
     auto [i, j] = program_tile(y, BM, BN);
     Tile e = exp(x.tile(i, j).load());
@@ -205,7 +205,7 @@ TEST_CASE("tiles of kernels with loops are free across what the loops go along")
                               [&](auto k, auto s) { return s + x.tile(i + k).load() * w.at(k).load(); }));
   });
   CHECK(chosen(shifts, {BN = 64}) == Config{BN = 64});
-  // What a loop carries may tell; so may its bounds, what is reduced, and what reduces it.
+  // Values that a loop carries may depend on it; so may its bounds, what is reduced, and what reduces it.
   CHECK(free_of(of([](In x, View<float, 1> y) {
           auto [j] = program_tile(y, BN);
           y.tile(j).store(for_range(BM, x.rows(), zeros<float>(BN), [&](auto k, auto s) {
