@@ -145,7 +145,8 @@ int Played::play(const FakeExecution& e) {
   require(rank >= 1 && found == parameter_bytes(*kernel, e.argument_count), "the parameters' sizes");
   const std::uint64_t* last = e.arguments + e.argument_count - 1;
   require(*last <= 1, "the overlap is neither 0 nor 1");
-  require(*last == 1 || !views_meet(*kernel, e.arguments), "views overlap, and the launch says that they do not");
+  require(*last == 1 || !views_meet(*kernel, e.arguments),
+          "views overlap, and the launch says that they do not");
   std::vector<std::int64_t> grid;
   std::int64_t programs = 1;
   for (const std::uint64_t* extent = e.arguments + words; extent < last; ++extent) {

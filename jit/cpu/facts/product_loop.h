@@ -19,8 +19,8 @@ namespace kiln::cpu {
 
 struct ProductOperand {
   const ir::Value* value = nullptr; // the dot's operand
-  const ir::Op* load = nullptr;     // the plain load that it is, apart from transpositions; null: it is computed
-  std::vector<std::size_t> order;   // which axis of the load's tile is axis i of the operand
+  const ir::Op* load = nullptr;   // the plain load that it is, not counting transpositions; null if computed
+  std::vector<std::size_t> order; // which axis of the load's tile is axis i of the operand
 };
 
 struct ProductLoop {

@@ -141,7 +141,8 @@ TEST_CASE("without sizes the figures are those of one program, and loops say tha
   CHECK(cost.read() == 4.0 * (16 * 4 + 4 * 8));
   CHECK(cost.written() == 4.0 * 16 * 8);
   REQUIRE(cost.assumptions.size() == 1);
-  CHECK(cost.assumptions[0] == "text:9: the trip count of this loop is not known, so one iteration is counted");
+  CHECK(cost.assumptions[0] ==
+        "text:9: the trip count of this loop is not known, so one iteration is counted");
 }
 
 TEST_CASE("a loop whose length depends on the program is followed, in part where it is long", "[cost]") {
