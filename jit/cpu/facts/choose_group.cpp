@@ -1,4 +1,4 @@
-// How many programs share a product.
+// Chooses how many programs share a product.
 #include <kiln/jit/cpu/facts/grouped_product.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@ namespace {
 
 std::int64_t blocks(std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; }
 
-// Equal parts of the grid, some for each thread too, and halves of the most down to one.
+// The sizes that are tried along an axis: equal parts of the grid, also as many as threads or a multiple, and
+// the limit divided by powers of two.
 struct Candidates {
   std::array<std::int64_t, 32> values{};
   std::size_t count = 0;
@@ -29,13 +30,13 @@ struct Candidates {
   }
 };
 
-// The busiest thread's share of `all`, of groups of so many: it has no more than its share and what one group
-// takes from the others, since the last groups are smaller.
+// The share of the busiest thread in `all` elements, in groups of `of_group` elements. It is at most an equal
+// share plus what one group adds, since the last groups are smaller.
 double busiest_share(double all, double of_group, double groups, int threads) {
   return std::min(std::ceil(groups / threads) * of_group, (all + of_group * (threads - 1)) / threads);
 }
 
-// As if the programs of each group made a square of tiles.
+// Chooses the length of a run, as if the programs of each group formed a square of tiles.
 std::array<std::int64_t, 8> choose_run(const Grouping& grouping, std::span<const std::int64_t, 8> grid,
                                        int threads) {
   std::array<std::int64_t, 8> group;
@@ -58,17 +59,17 @@ std::array<std::int64_t, 8> choose_run(const Grouping& grouping, std::span<const
   return group;
 }
 
-// 0: not known.
+// K of the product; 0 if it is unknown.
 double depth_of(const Grouping& grouping, const std::uint64_t* arguments) {
   const bool known = grouping.depth_word >= 0 && arguments;
   return static_cast<double>(known ? static_cast<std::int64_t>(arguments[grouping.depth_word])
                                    : grouping.depth);
 }
 
-// Rows of a group of which another thread has the next results. Its stores fetch lines ahead that the other
-// stores: on a Granite Rapids some 30 ns for each row that one thread writes, a fifth of the time that two
-// take for 512 cubed of i8. Groups are in row-major order, and each thread has as many that follow each
-// other.
+// The number of rows of a group whose next columns another thread stores. The stores of such a row also fetch
+// the next cache lines, which the other thread writes: on a Granite Rapids this costs some 30 ns a row, a
+// fifth of the time that two threads take for 512 cubed of i8. Groups are in row-major order, and each thread
+// has equally many consecutive ones.
 double shared_rows(double rows, double groups_m, double groups_n, int threads) {
   const bool shared = groups_n > 1 && threads > 1 && std::fmod(groups_m, threads) != 0;
   return shared ? rows : 0;
@@ -76,10 +77,10 @@ double shared_rows(double rows, double groups_m, double groups_n, int threads) {
 
 } // namespace
 
-// A group costs its elements, and what does not shrink with them: packing its columns of B is amortised over
-// its rows, and reading its rows of A over its columns. 1 + 14 / rows + 2 / columns follows what was measured
-// for tiles of 64 to 512 rows of a product of 2048 cubed on AVX-512, where A is not packed. The busiest
-// thread's groups are counted.
+// The cost of a group is that of its elements, plus packing its columns of B, which is amortised over its
+// rows, plus reading its rows of A, which is amortised over its columns. 1 + 14 / rows + 2 / columns agrees
+// with measurements of tiles of 64 to 512 rows of a product of 2048 cubed on AVX-512, where A is not packed.
+// The groups of the busiest thread count.
 std::array<std::int64_t, 8> choose_group(const Grouping& grouping, std::span<const std::int64_t, 8> grid,
                                          int threads, const std::uint64_t* arguments) {
   std::array<std::int64_t, 8> group;
@@ -92,7 +93,7 @@ std::array<std::int64_t, 8> choose_group(const Grouping& grouping, std::span<con
   const auto all_rows = static_cast<double>(grid_m * grouping.tile_m);
   const auto all_columns = static_cast<double>(grid_n * grouping.tile_n);
   const double depth = depth_of(grouping, arguments);
-  const double shared_row_cost = depth > 0 ? grouping.shared_row_cost / depth : 0; // of a row, in elements
+  const double shared_row_cost = depth > 0 ? grouping.shared_row_cost / depth : 0; // per row, in elements
   double best = 0;
   std::int64_t best_m = 1, best_n = 1;
   for (std::size_t i = 0; i < ms.count; ++i)

@@ -1,4 +1,4 @@
-// Recognises comparisons of column numbers with what does not vary along the columns.
+// Recognises comparisons of column indices with a bound that does not vary along the columns.
 #include <kiln/jit/cpu/facts/column_limit.h>
 
 namespace kiln::cpu {

@@ -1,5 +1,7 @@
-// Comparisons that hold up to some column and fail after it: where(col + arange(BN) < x.cols(), t, 0), or the
-// mask of causal attention, expand<0>(n + arange(KEYS)) <= expand<1>(m + arange(QUERIES)).
+// Declares the recognition of comparisons that are true up to some column and false after it.
+//
+// Examples are where(col + arange(BN) < x.cols(), t, 0), and the mask of causal attention,
+// expand<0>(n + arange(KEYS)) <= expand<1>(m + arange(QUERIES)).
 #pragma once
 
 #include <kiln/jit/passes/index_tiles.h>
@@ -8,14 +10,14 @@
 
 namespace kiln::cpu {
 
-// columns < bound, or columns <= bound; they grow along different axes.
+// columns < bound, or columns <= bound. Their indices are along different axes.
 struct ColumnLimit {
-  passes::IndexTile columns, bound; // `axis`: of the tile that is compared
+  passes::IndexTile columns, bound; // their axes are those of the compared tile
   bool inclusive = false;
   bool in_32_bits = false;
 };
 
-// What `op` compares, if it is of this kind.
+// The operands of `op`, if it is such a comparison.
 std::optional<ColumnLimit> column_limit(const ir::Op& op);
 
 } // namespace kiln::cpu

@@ -1,4 +1,4 @@
-// Finds what products depend on, and how programs differ in it.
+// Finds the scalars that products depend on, and how these differ between programs.
 #include <kiln/jit/cpu/facts/grouped_product.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -26,6 +26,7 @@ bool is_zero(const Value* v) {
   return cell && *cell == 0;
 }
 
+// Rules are those of grouped_product.h.
 class GroupedProductFinder {
 public:
   GroupedProductFinder(const ir::Kernel& kernel, const Plan& plan,
@@ -60,7 +61,8 @@ public:
   }
 
 private:
-  // A run of programs, if the offsets of whose places little is known were never negative.
+  // Finds a group with a run axis under the assumption that offsets are non-negative, if the analysis does
+  // not know that they are.
   std::optional<GroupedProduct> run_at_assumed_offsets(const Op& loop) {
     const Scope inside(*loop.region());
     passes::NonNegativeScalars non_negative = non_negative_;
@@ -120,7 +122,8 @@ private:
     return grouped;
   }
 
-  // What is read behind pointers could be where sums are stored.
+  // Adds the views that `op` reads. A load through pointers might read what the store writes, so that the
+  // store is then not part of the product.
   static void add_read(GroupedProduct& grouped, const Op& op) {
     if (op.info().effect != ir::Effect::Read) return;
     if (op.is(Opcode::Load)) grouped.store = nullptr;
@@ -128,8 +131,8 @@ private:
       if (v->type.is_view()) grouped.reads.push_back(v);
   }
 
-  // Programs whose places are computed from one axis. Of an operand that is computed all that depends on it
-  // has to step by whole tiles.
+  // Tries to group programs whose places are computed from one axis. Of a computed operand, every scalar that
+  // depends on that axis determines the place, and has to advance by whole tiles.
   static bool place_along_one_axis(GroupedProduct& grouped, const Slice& rows, const Slice& columns,
                                    const Slice& common) {
     const ProductOperand &a = grouped.products[0].a, &b = grouped.products[0].b;
@@ -151,7 +154,7 @@ private:
            x.tile_n == y.tile_n;
   }
 
-  // Takes the products of another into account, with sums of the same programs.
+  // Adds the product of `other`, which has the same groups.
   void add(std::optional<GroupedProduct>& grouped, GroupedProduct other) const {
     if (!grouped) return (void)(grouped = std::move(other));
     grouped->products.push_back(other.products[0]);
@@ -176,10 +179,10 @@ private:
 
   void set_limits(GroupedProduct& grouped) const {
     Grouping& grouping = grouped.grouping;
-    bool packs_a = false, tiles = true;
+    bool packs_a = false, amx = true;
     for (const ProductLoop& product : grouped.products) {
       packs_a |= packs(product.a);
-      tiles &= by_tile_registers(product);
+      amx &= uses_amx(product);
     }
     std::int64_t most_m = tuning::max_group_rows,
                  most_n = packs_a ? tuning::packed_a_max_group_columns : most_in_place_columns_;
@@ -190,13 +193,13 @@ private:
           grouped.store ? tuning::packed_a_max_group_columns : tuning::blocked_epilogue_max_group_columns;
       most_elements = grouped.store ? most_m * most_n : tuning::blocked_epilogue_max_group_sums;
     }
-    if (tiles) {
+    if (amx) {
       most_m = tuning::amx_max_group_rows, most_n = tuning::amx_max_group_columns;
       most_elements = most_m * most_n;
       grouping.packing_a = tuning::amx_packing_a_cost, grouping.packing_b = tuning::amx_packing_b_cost;
     }
     if (grouping.tile_m <= tuning::skinny_rows) {
-      if (!blocks_rows_ && !tiles) most_elements = tuning::max_group_rows * most_in_place_columns_;
+      if (!blocks_rows_ && !amx) most_elements = tuning::max_group_rows * most_in_place_columns_;
       most_n = most_columns_of_few_rows(grouping.tile_m);
     }
     if (grouping.tile_m <= tuning::outer_product_rows) {
@@ -217,10 +220,10 @@ private:
     if (grouping.m_axis >= 0 || runs) grouping.most_m = std::max<std::int64_t>(1, most_m / grouping.tile_m);
     if (grouping.n_axis >= 0 || runs) grouping.most_n = std::max<std::int64_t>(1, most_n / grouping.tile_n);
     const ProductLoop& first = grouped.products[0];
-    grouping.shared_row_cost = (tiles ? tuning::amx_shared_row_cost : tuning::shared_row_cost) * 4 /
+    grouping.shared_row_cost = (amx ? tuning::amx_shared_row_cost : tuning::shared_row_cost) * 4 /
                                size_of(first.a.value->type.dtype);
     find_depth(*first.loop, grouping);
-    most_elements /= static_cast<std::int64_t>(grouped.products.size()); // each has sums of its own
+    most_elements /= static_cast<std::int64_t>(grouped.products.size()); // each product has sums of its own
     grouping.most_programs = std::max<std::int64_t>(1, most_elements / (grouping.tile_m * grouping.tile_n));
   }
 
@@ -231,7 +234,7 @@ private:
     grouping.depth_word = ir::ArgumentLayout::of(kernel_).word_of(loop.operand(1)).value_or(-1);
   }
 
-  // The store, whose offsets are added to what is `common`.
+  // The kernel's store, if rules 5 to 7 hold. Its offsets are added to `common`.
   const Op* only_store(GroupedProduct& grouped, const Scope& body, Slice& common) const {
     const Op* store = nullptr;
     for (const auto& op : kernel_.body.ops) {
@@ -270,15 +273,15 @@ private:
     return store;
   }
 
-  // Whether tile registers that hold the sums can store them as `stored` (dot.h).
+  // Whether `stored` is the sums rounded to bf16, and AMX code can round them as it stores them (dot/dot.h).
   bool rounds(const Value& stored, const Value& sums, const GroupedProduct& grouped) const {
     return stored.def && stored.def->is(Opcode::Cast) && stored.def->operand(0) == &sums &&
            stored.type.dtype == DType::BF16 && sums.type.dtype == DType::F32 &&
            grouped.grouping.tile_m > tuning::skinny_rows && grouped.products[0].a.load &&
-           grouped.products[0].b.load && by_tile_registers(grouped.products[0]);
+           grouped.products[0].b.load && uses_amx(grouped.products[0]);
   }
 
-  // The axes of the grid along which an offset of the store steps over its whole tile.
+  // The axes of the grid along which an offset of the store advances by a whole tile.
   static unsigned find_disjoint_axes(const Op& store) {
     const auto& axes = store.integers("axes");
     const auto offsets = store.view_offsets();
@@ -294,7 +297,7 @@ private:
 
   static bool depends(const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; }
 
-  // Whether A's rows are not read in place: they are not contiguous, or their elements are converted.
+  // Whether A is packed instead of read in place: its rows are not contiguous, or its elements are converted.
   static bool packs(const ProductOperand& a) {
     if (!a.load) return true;
     const ir::Type& view = a.load->operand(0)->type;
@@ -305,15 +308,16 @@ private:
     return !rows || !known;
   }
 
-  bool by_tile_registers(const ProductLoop& product) const {
+  bool uses_amx(const ProductLoop& product) const {
     const DType a = product.a.value->type.dtype, b = product.b.value->type.dtype;
     if (a == DType::BF16 && b == DType::BF16) return target_.amx_bf16;
     return is_integer(a) && is_integer(b) && target_.amx_int8;
   }
 
-  // The axis of the grid along which programs differ in nothing but where this operand's rows or columns,
-  // its own axis `i`, are. A computed operand is made again for each program, whatever it has of the coordinate.
-  // Of several axes it is the one along which the operand's loads have their tiles.
+  // The axis of the grid along which programs differ only in the place of this operand's rows or columns (its
+  // axis `i`). A computed operand is computed for each program, so that it may depend on that axis in any
+  // way. If there are several such axes, it is the one along which the operand's loads advance by whole
+  // tiles.
   static int axis_of_programs(const ProductOperand& operand, std::size_t i, std::int64_t tile,
                               const std::vector<const Op*>& ops, const Slice& mine, const Slice& others,
                               const Slice& common) {
@@ -330,12 +334,13 @@ private:
     return axes != 0 ? std::countr_zero(axes) : -1;
   }
 
-  // The view axis that axis `i` of a plain operand runs along.
+  // The axis of the view that corresponds to axis `i` of a plain operand.
   static std::size_t axis_of(const ProductOperand& operand, std::size_t i) {
     return static_cast<std::size_t>(operand.load->integers("axes")[operand.order[i]]);
   }
 
-  // What an operand depends on, and what reads and computes it. `i`: which of its own axes is not K.
+  // Adds the scalars that an operand depends on to `common` and `mine`, and the operations that load and
+  // compute it to `ops`. `i` is its axis that is not K.
   bool add_operand(std::vector<const Op*>& ops, const ProductOperand& operand, std::size_t i,
                    const Scope& loop, const Scope& body, Slice& common, Slice& mine) const {
     if (operand.load) {
@@ -346,7 +351,7 @@ private:
     return add_computed(ops, operand.value, loop, body, mine, seen);
   }
 
-  // Tiles that have no buffer are evaluated wherever they are needed, those of the loop with its scalars.
+  // Tiles without a buffer are evaluated where they are needed, and so are scalars of the loop.
   bool add_computed(std::vector<const Op*>& ops, const Value* v, const Scope& loop, const Scope& body,
                     Slice& mine, std::unordered_set<const Value*>& seen) const {
     if (!seen.insert(v).second) return true;
@@ -356,20 +361,20 @@ private:
       if (!body.has(v) || plan_.has_buffer(v)) return false;
     }
     const Op* op = v->def;
-    if (!op) return v->index == 0; // the loop's index, but not what it carries
+    if (!op) return v->index == 0; // the loop's index is allowed, carried values are not
     if (!computes_one_value(*op) || op->is(Opcode::ProgramId)) return false;
     ops.push_back(op);
     return std::all_of(op->operands.begin(), op->operands.end(),
                        [&](const Value* x) { return add_computed(ops, x, loop, body, mine, seen); });
   }
 
-  // All offsets but that along `own` are the same for a whole group.
+  // All offsets except the one along `own` are equal in a whole group.
   static bool add_offsets(const ProductOperand& operand, std::size_t own, const Scope& loop, Slice& common,
                           Slice& mine) {
     auto offsets = operand.load->view_offsets();
     for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
       const Value* offset = offsets[axis];
-      if (loop.has(offset)) { // the index, or the index and something from outside
+      if (loop.has(offset)) { // the loop's index, possibly plus an outer value
         if (!offset->def) continue;
         for (const Value* part : offset->def->operands)
           if (!loop.has(part) && !common.add(part)) return false;
@@ -385,7 +390,7 @@ private:
   const passes::NonNegativeScalars& non_negative_;
   const Target& target_;
   bool blocks_rows_;
-  std::int64_t most_in_place_columns_; // of an A that is read in place
+  std::int64_t most_in_place_columns_; // if A is read in place
 };
 
 } // namespace

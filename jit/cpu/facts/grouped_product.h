@@ -1,16 +1,15 @@
-// Finds the kernels whose programs share a product.
+// Declares the analysis that finds kernels whose programs share a product.
 //
-// Programs that differ in `m` alone multiply with the same columns of B, and a user's 64 x 64 tile would pack
-// them again for each: a fifth of the time. If what the loop's operands depend on is plain scalar arithmetic,
-// the product of a whole group of programs is computed first, as one, and each program then takes its part of
-// the sums. So are several products of a kernel, each with sums of its own, where their programs are grouped
-// alike: the two of a gated layer.
+// Programs that differ only in the row offset `m` multiply by the same columns of B. With 64 x 64 tiles,
+// packing these columns again for each program would take a fifth of the time. If the operands of the product
+// loop depend on plain scalar arithmetic only, the product of a whole group of programs is computed first, as
+// one product, and each program then takes its part of the sums. A kernel may have several such products,
+// each with sums of its own, if they have the same groups: a gated layer has two.
 //
-// Groups are found in one of two ways. Where `m` is program_id(x) * BM and `n` is program_id(y) * BN, a group
-// is a rectangle of the grid. Where both are computed from one axis of the grid, as in a grid of one axis
-// whose programs are put into an order that is good for a GPU's cache, each program's place is computed while
-// the kernel runs, and programs that follow each other and fill a rectangle, column by column or row by row,
-// are a group.
+// There are two kinds of groups. Where `m` is program_id(x) * BM and `n` is program_id(y) * BN, a group is a
+// rectangle of the grid. Where both are computed from one axis of the grid, for example because a
+// one-dimensional grid is reordered for a GPU's L2 cache, the place of each program is computed at run time,
+// and a group is a run of consecutive programs that fills a rectangle, column by column or row by row.
 #pragma once
 
 #include <kiln/jit/cpu/facts/product_loop.h>
@@ -22,54 +21,60 @@
 
 namespace kiln::cpu {
 
-// How programs may be grouped: along which axes of the grid, and how many at most. -1: not along one.
+// Says along which axes of the grid programs may be grouped, and how many at most. An axis of -1 means none.
 struct Grouping {
   int m_axis = -1, n_axis = -1;
-  int run_axis = -1;                   // or: that the places of programs are computed from
-  std::int64_t tile_m = 0, tile_n = 0; // of one program
-  std::int64_t most_m = 1, most_n = 1; // programs of a group, along each axis
-  std::int64_t most_programs = 1;      // and of a whole group
-  double packing_a =
-      tuning::packing_a_cost; // of one element of A, in columns that are multiplied in that time
-  double packing_b = tuning::packing_b_cost; // of one element of B, in rows
-  double shared_row_cost = 0; // of a row whose next results another thread has, in multiplications
-  std::int64_t depth = 0;     // K where it is a constant, else 0, and
-  int depth_word = -1;        // the word of a launch's arguments that holds it; -1: it is not known
+  int run_axis = -1; // the axis from which the places of programs are computed, if there is one
+  std::int64_t tile_m = 0, tile_n = 0; // the tile of one program
+  std::int64_t most_m = 1, most_n = 1; // the most programs of a group along each axis,
+  std::int64_t most_programs = 1;      // and in total
+  // The time to pack an element of A, in columns that could be multiplied meanwhile, and one of B, in rows.
+  double packing_a = tuning::packing_a_cost, packing_b = tuning::packing_b_cost;
+  // The time that a row costs whose next columns another thread stores, in multiplications.
+  double shared_row_cost = 0;
+  std::int64_t depth = 0; // K if it is a constant, otherwise 0
+  int depth_word = -1;    // the word of a launch's arguments that holds K; -1: it is unknown
   bool has_groups() const { return most_m * most_n > 1; }
 };
 
-// Programs along each axis of the grid that one group has, for a launch of `grid` (1 beyond its rank) on so
-// many threads: as large as leaves every thread an equal share. `arguments` are the launch's, where known.
+// Chooses the number of programs of a group along each axis of the grid, for a launch on that many threads:
+// groups are as large as possible while threads still get equal shares. `grid` is 1 beyond its rank.
+// `arguments` are those of the launch, or null.
 std::array<std::int64_t, 8> choose_group(const Grouping& grouping, std::span<const std::int64_t, 8> grid,
                                          int threads, const std::uint64_t* arguments = nullptr);
 
 struct GroupedProduct {
   std::vector<ProductLoop> products;
   Grouping grouping;
-  std::vector<const ir::Op*> scalars; // what the products depend on, in order
-  const ir::Op* store = nullptr;      // of the sums, if the kernel does nothing else with them
-  bool rounds = false;                // or of the sums rounded to bf16, which tile registers can store so
-  unsigned disjoint_axes = 0; // bit x: programs that differ along axis x of the grid store to other places
-  std::vector<const ir::Value*> reads; // the views that the products depend on; of a store, all memory
-  // With a run axis, scalars that depend on it: rows of A and columns of B, a program's place; and others,
-  // which programs of a group have in common.
+  std::vector<const ir::Op*> scalars; // the scalar operations that the products depend on, in program order
+  // The store of the sums, if the kernel does nothing else with them. With AMX it may round the sums to bf16.
+  const ir::Op* store = nullptr;
+  bool rounds = false; // whether the store rounds
+  // Bit x: programs that differ along axis x of the grid store to different places.
+  unsigned disjoint_axes = 0;
+  std::vector<const ir::Value*> reads; // the views that the products read; with a store, these are all reads
+  // With a run axis, the scalars that depend on it: those that determine a program's rows of A and columns of
+  // B, and others, which have to be equal for all programs of a group.
   std::vector<const ir::Value*> rows, columns, common;
-  // Those of them that are not known to be non-negative. A program for which one is negative joins no group.
+  // Offsets that the analysis assumes to be non-negative. Programs in which one is negative are in no group.
   std::vector<const ir::Value*> assumed_non_negative;
 };
 
-// Conditions for each product, beyond those of the loop:
-//   1. It stands in the kernel's body, its operands are matrices, and its sums start as zero.
+// Finds the products that programs share. Each product follows the rules of product_loop.h, and these:
+//   1. It is in the kernel's body, its operands are matrices, and its sums start as zero.
 //   2. Nothing writes memory before it.
-//   3. A's row offset is program_id(x) * BM and nothing else depends on it; so for B's columns and y. Or both
-//      are computed from one axis of the grid.
-//   4. An operand that is computed (product_loop.h) needs nothing that the kernel keeps in a buffer. In place
-//      of 3 it may depend on program_id(x) in any way: the group computes the tiles of all its programs, each
-//      once.
-// The store, of the sums or of what they are rounded to, is the kernel's only effect, plain, of rows that are
-// contiguous if the view's are, and to the sums' own place in the grid: as a group they are then one
-// rectangle of its view. Where programs that are not `disjoint_axes` run, they may store the same to one
-// place at once, which must then be written once, and whole.
+//   3. The row offset of A is program_id(x) * BM, and nothing else in the product depends on program_id(x).
+//      The same holds for the columns of B and program_id(y). Or both offsets are computed from one axis of
+//      the grid.
+//   4. A computed operand (product_loop.h) uses no tile that the kernel keeps in a buffer. Instead of rule 3,
+//      it may depend on program_id(x) in any way: the group computes the tile of each of its programs once.
+// The kernel's store follows these:
+//   5. It is the kernel's only effect, stores the sums or the rounded sums, and has no mask.
+//   6. Its rows are contiguous if those of the view are.
+//   7. Its offsets are those of the sums' own place in the grid, so that a group stores one rectangle of the
+//      view.
+// Programs that differ along an axis which is not in `disjoint_axes` may store the same values to one place
+// at the same time. In such launches each element has to be written once, with its final value.
 std::optional<GroupedProduct> grouped_product(const ir::Kernel& bound, const Plan& plan,
                                               const passes::NonNegativeScalars& non_negative,
                                               const Target& target);

@@ -1,4 +1,4 @@
-// From the last operation to the first, as often as loops make necessary.
+// Propagates needed extents from the last operation to the first, repeatedly until nothing changes.
 #include <kiln/jit/cpu/facts/needed_extents.h>
 
 #include <kiln/jit/passes/axes.h>
@@ -13,7 +13,7 @@ using ir::Value;
 
 namespace {
 
-constexpr std::size_t most_stores = 8; // of one tile; more are not worth comparing at run time
+constexpr std::size_t most_stores = 8; // per tile; more are not worth comparing at run time
 
 } // namespace
 
@@ -71,7 +71,7 @@ void NeededExtents::need_like(const Value* v, const Value* like) {
 
 void NeededExtents::visit(const Op& op) {
   switch (op.code) {
-  case Opcode::Yield: return; // with what it ends
+  case Opcode::Yield: return; // part of the operation that it ends
   case Opcode::Dot: return visit_dot(op);
   case Opcode::Reduce:
   case Opcode::Scan: return visit_along(op);
@@ -93,7 +93,7 @@ void NeededExtents::visit(const Op& op) {
     need(op.stored_value(), axis, {false, {{&op, axis}}});
 }
 
-// An axis of the operand that the result has none for is of extent 1, and needed.
+// An axis of the operand without a counterpart in the result has extent 1, and is needed.
 void NeededExtents::visit_moved(const Op& op) {
   const Value *from = op.operand(0), *to = op.result();
   std::vector<bool> moved(from->type.shape.size());
@@ -107,7 +107,8 @@ void NeededExtents::visit_moved(const Op& op) {
     if (!moved[axis]) need(from, axis, {true, {}});
 }
 
-// All of K; the rows of a, the columns of b and the matrices of a batch that the result needs.
+// A dot needs all of K. Of the rows of a, the columns of b and the matrices of a batch, it needs those that
+// its result needs.
 void NeededExtents::visit_dot(const Op& op) {
   const Value* result = op.result();
   const std::size_t rank = result->type.shape.size();
@@ -119,7 +120,7 @@ void NeededExtents::visit_dot(const Op& op) {
   if (op.num_operands() == 3) need_like(op.operand(2), result);
 }
 
-// Reductions and scans: all along their axis, along others what is needed of any result.
+// Reductions and scans need all elements along their axis. Along other axes they need what any result needs.
 void NeededExtents::visit_along(const Op& op) {
   const auto along = static_cast<std::size_t>(op.integer("axis"));
   for (const Value* v : op.operands) {
@@ -133,7 +134,7 @@ void NeededExtents::visit_along(const Op& op) {
   }
 }
 
-// What is carried into a region, and what it yields, is needed as its arguments and as the results are.
+// Initial values, and values that a region yields, are needed where arguments of the regions or results are.
 void NeededExtents::visit_loop(const Op& op) {
   const int results = op.num_results();
   for (int i = 0; i < results; ++i) {

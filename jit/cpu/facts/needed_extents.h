@@ -1,8 +1,9 @@
-// How much of a tile is ever needed.
+// Declares the analysis of which elements of a tile are needed.
 //
-// Stores leave out what lies past the end of their view. Where all that is made of a row ends in such stores,
-// a row past their end need not be computed at all: one query in a tile of 64 rows, or the last rows of a
-// ragged matrix. This follows elements from the stores back through everything that keeps rows apart.
+// A store to a view omits elements out of bounds. If all results that depend on a row of a tile end in such
+// stores, a row that is out of bounds for all of them need not be computed. This saves most of a tile of 64
+// rows with one query, and the last rows of a matrix whose extent is no multiple of the tile's. The analysis
+// follows elements from stores back through all operations that keep rows separate.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -13,8 +14,8 @@
 namespace kiln::cpu {
 
 struct StoredAxis {
-  const ir::Op* store = nullptr; // to a view
-  std::size_t axis = 0;          // of the tile that it stores
+  const ir::Op* store = nullptr; // a view_store
+  std::size_t axis = 0;          // of the stored tile
   bool operator==(const StoredAxis&) const = default;
 };
 
@@ -22,13 +23,14 @@ class NeededExtents {
 public:
   explicit NeededExtents(const ir::Kernel& bound);
 
-  // The axes of stores beyond whose views nothing needs elements of `tile` along `axis`; none: all may be
-  // needed. What a loop or a branch carries counts as needed by whatever reads it on any way through.
+  // The stores that bound which elements of `tile` are needed along `axis`: those that are out of bounds for
+  // all of these stores are not needed. An empty list means that all elements may be needed. A value that a
+  // loop or a branch carries is needed if any use of it needs it, on any path.
   const std::vector<StoredAxis>& stores(const ir::Value* tile, std::size_t axis) const;
 
 private:
   struct Needs {
-    bool all = false; // by something else than stores to views
+    bool all = false; // something other than a store to a view needs it
     std::vector<StoredAxis> stores;
   };
 
@@ -42,7 +44,7 @@ private:
   void visit_along(const ir::Op& op);
   void visit_loop(const ir::Op& op);
 
-  std::unordered_map<const ir::Value*, std::vector<Needs>> needs_; // of each tile, per axis
+  std::unordered_map<const ir::Value*, std::vector<Needs>> needs_; // for each axis of each tile
   bool changed_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The planner: numbers the operations, then decides from the last tile to the first.
+// Numbers the operations of a kernel, then decides about buffers from the last tile to the first.
 #include <kiln/jit/cpu/facts/plan.h>
 
 #include <kiln/jit/cpu/facts/column_limit.h>
@@ -29,12 +29,12 @@ bool is_root(const Op& op) {
 
 namespace {
 
-constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
+constexpr int longest_chain = 2000; // in additions; longer chains are cut, which limits the size of a nest
 constexpr int deepest_chain = 256;  // in operations
 
 bool is_gather(const Op& op) { return op.is(Opcode::Load) || op.is(Opcode::ViewGather); }
 
-// A load from computed places that is one of whole vectors, from one address that is known before the loop.
+// Whether a load from computed places reads whole vectors, from one address that is known before the loop.
 bool reads_neighbours(const Op& op) {
   return is_gather(op) && passes::step_in_memory(op, op.result()->type.rank() - 1) == 1;
 }
@@ -65,12 +65,12 @@ int own_cost(const Op& op) {
   default: break;
   }
   if (op.info().cls == ir::OpClass::Shape || op.info().cls == ir::OpClass::Source) return 0;
-  // A narrow float's operation includes rounding its result.
+  // An operation on narrow floats also rounds its result.
   DType t = op.num_results() ? op.result()->type.dtype : DType::F32;
   return is_float(t) && size_of(t) < 4 ? tuning::narrow_float_cost : 1;
 }
 
-// A broadcast that repeats one element along the last axis.
+// Whether `op` is a broadcast that repeats one element along the last axis.
 bool along_rows(const Op& op) {
   return op.is(Opcode::Broadcast) && op.operand(0)->type.shape.back().is_one() &&
          !op.result()->type.shape.back().is_one();
@@ -91,16 +91,16 @@ public:
   }
 
 private:
-  // Where a root runs: its position, and the innermost loop around it.
+  // Where an operation is: its position in the program, and the innermost loop around it.
   struct Place {
     int position;
-    int loop; // index into loops_, or -1
+    int loop; // an index into loops_; -1: none
   };
   struct LoopSpan {
     int begin, end, parent;
   };
-  // The nest that evaluates a tile, and how its elements are numbered there: reshapes between the two make
-  // another numbering of it. (What is extracted of one reshape is evaluated together.)
+  // A nest that evaluates a tile, and how it numbers the tile's elements: each reshape between the tile and
+  // the nest gives another numbering. (Elements that are extracted from one reshape are evaluated together.)
   struct Evaluation {
     Place nest;
     std::size_t numbering;
@@ -119,7 +119,7 @@ private:
       places_[op.get()] = {position, loop};
       if (op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite)
         writes_.push_back(position);
-      // The longest chain rather than the sum: what two chains share is evaluated once.
+      // The longest chain counts, and not the sum, because what two chains share is evaluated once.
       int operand_cost = 0, depth = 0;
       for (const Value* v : op->operands) {
         users_[v].push_back(op.get());
@@ -129,7 +129,8 @@ private:
       for (const auto& r : op->results) {
         int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
         if (reads_neighbours(*op)) cost = 1 + std::max(cost_of(op->mask()), cost_of(op->other()));
-        // Vector loops end where it would fail, and what is one element of every row is computed before them.
+        // Vector loops end where the comparison becomes false, and a value that is constant along a row is
+        // computed before the loop.
         if (column_limit(*op) || along_rows(*op)) cost = 0;
         const bool cuts = cost > longest_chain || depth > deepest_chain;
         if (r->type.is_tile() && (is_root(*op) || cuts)) {
@@ -158,13 +159,13 @@ private:
     return known != costs_.end() ? known->second : 0;
   }
 
-  // Every consumer of `op` has been decided: its nests are the consumer itself, if that has a nest of its
-  // own, or the nests that will evaluate the consumer.
+  // Decides about the result of `op`, after all its users. A user that is a root or has a buffer evaluates it
+  // in its own nest; other users evaluate it in all nests that evaluate them.
   void decide(const Op& op) {
     if (is_root(op) || op.num_results() != 1) return;
     const Value* v = op.result();
     if (!v->type.is_tile()) {
-      return; // scalars are computed once, in place
+      return; // scalars are computed once, where they are
     }
     std::set<Evaluation>& evaluations = evaluations_[v];
     bool repeated_by_broadcast = false;
@@ -196,7 +197,7 @@ private:
     if (expensive && many) plan_.buffers_.insert(v);
   }
 
-  // Of the domain of a nest.
+  // The number of elements over which a nest iterates.
   std::int64_t elements_of(const Place& nest) const {
     const Op& op = *ops_[static_cast<std::size_t>(nest.position)];
     std::int64_t most = 1;
@@ -207,14 +208,14 @@ private:
     return most;
   }
 
-  // An atomic operation writes element by element, so its operands are read before its first.
+  // An atomic writes element by element, so that its operands have to be read before its first element.
   bool is_atomic(const Place& nest) const {
     return ops_[static_cast<std::size_t>(nest.position)]->info().cls == ir::OpClass::Atomic;
   }
 
   bool reads_memory(const Op& op) const { return op.info().effect == ir::Effect::Read; }
 
-  // Whether loop `outer` is `inner` or around it (-1 is around everything).
+  // Whether loop `outer` is `inner` or encloses it; -1 encloses everything.
   bool encloses(int outer, int inner) const {
     for (;; inner = loops_[static_cast<std::size_t>(inner)].parent) {
       if (inner == outer) return true;
@@ -229,7 +230,8 @@ private:
 
   bool written_between(Place load, Place nest) const {
     if (any_write(load.position + 1, nest.position)) return true;
-    // A nest in a loop that the load is outside of runs again after everything else in that loop.
+    // If the nest is in a loop and the load is outside, the nest also runs after everything else in that
+    // loop.
     for (int loop = nest.loop; loop >= 0 && !encloses(loop, load.loop);
          loop = loops_[static_cast<std::size_t>(loop)].parent)
       if (any_write(loops_[static_cast<std::size_t>(loop)].begin, loops_[static_cast<std::size_t>(loop)].end))

@@ -1,4 +1,4 @@
-// The conditions, one by one.
+// Checks the rules for product loops one by one.
 #include <kiln/jit/cpu/facts/product_loop.h>
 
 #include <kiln/jit/cpu/dot/dot_shape.h>
@@ -16,7 +16,7 @@ using ir::Value;
 
 namespace {
 
-// Whether `v` is the loop's index, or that plus what does not change in the loop.
+// Whether `v` is the loop's index, possibly plus a loop-invariant value.
 bool steps_with(const Value* v, const Value* index, const Scope& body) {
   if (v == index) return true;
   if (!v->def || !v->def->is(Opcode::Add)) return false;
@@ -24,7 +24,7 @@ bool steps_with(const Value* v, const Value* index, const Scope& body) {
   return (x == index && !body.has(y)) || (y == index && !body.has(x));
 }
 
-// Finds the operand's plain load; where it has none, or one that cannot be followed along K, it is computed.
+// Finds the operand's plain load (rule 3). If there is none, the operand is computed.
 void follow(ProductOperand& operand, std::size_t k_axis, const Value* index, const Scope& body,
             const Plan& plan, const passes::NonNegativeScalars& non_negative) {
   for (std::size_t a = 0; a < operand.value->type.shape.size(); ++a)
@@ -80,7 +80,7 @@ std::optional<ProductLoop> product_loop(const Op& loop, const Plan& plan,
     return std::nullopt;
   if (dot->result()->type.dtype != dot_accumulator(dot->operand(0)->type.dtype, dot->operand(1)->type.dtype))
     return std::nullopt;
-  for (const auto& op : body.ops) // nothing but the yield uses the sum
+  for (const auto& op : body.ops) // only the yield uses the sum
     if (op->operands.end() != std::find(op->operands.begin(), op->operands.end(), dot->result()) &&
         !op->is(Opcode::Yield))
       return std::nullopt;

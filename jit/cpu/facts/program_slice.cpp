@@ -1,4 +1,4 @@
-// Walks from scalars to what they are computed from.
+// Walks from scalars back to the operations that compute them.
 #include <kiln/jit/cpu/facts/program_slice.h>
 
 #include <kiln/jit/passes/rewrite_rules.h>

@@ -1,4 +1,4 @@
-// What a program's scalars are made of, and how they differ from one program to the next.
+// Declares slices: the scalar operations from which a program's scalars are computed.
 #pragma once
 
 #include <kiln/jit/cpu/facts/scope.h>
@@ -9,25 +9,26 @@
 
 namespace kiln::cpu {
 
-// Whether `v` is program_id(axis) * tile; gives the axis.
+// The axis if `v` is program_id(axis) * tile.
 std::optional<int> program_offset(const ir::Value* v, std::int64_t tile);
 
-// Whether `op` has one result, no regions, and no effect but that it may read memory.
+// Whether `op` has one result, no regions, and no effect except that it may read memory.
 bool computes_one_value(const ir::Op& op);
 
-// What scalars are made of: the operations, and the axes of the grid among them.
+// Collects the operations from which scalars are computed, and the axes of the grid on which they depend.
 class Slice {
 public:
   explicit Slice(const Scope& body) : body_(&body) {}
 
-  // False for what is not plain arithmetic of the kernel's body on scalars, and on what it reads.
+  // Adds a scalar. False if it is computed by anything other than scalar arithmetic and loads in the kernel's
+  // body.
   bool add(const ir::Value* v) {
     added_.push_back(v);
     return follow(v);
   }
   unsigned axes() const { return axes_; }
   const std::unordered_set<const ir::Op*>& ops() const { return ops_; }
-  // Of what was added, what depends on an axis of the grid.
+  // The added scalars that depend on an axis of the grid.
   std::vector<const ir::Value*> added_along(int axis) const;
 
 private:

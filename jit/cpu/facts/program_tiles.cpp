@@ -1,4 +1,4 @@
-// Follows, for one dimension at a time, how each value depends on where the program's tile begins.
+// Derives, for one dimension at a time, how each value depends on the beginning of the program's tile.
 #include <kiln/jit/cpu/facts/program_tiles.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@ using ir::Value;
 
 namespace {
 
-// How elements of a value depend on the dimension in question.
+// How the elements of a value depend on the dimension.
 enum class Dependence {
-  None,      // they do not
-  Index,     // each is its index along it, plus what does not depend on it
-  TileBegin, // where the program's tile begins, plus what does not depend on it
-  Position,  // on the sum of both alone: on the place in the whole, however that is divided
+  None,      // they do not depend on it
+  Index,     // the index along the dimension, plus a value that does not depend on it
+  TileBegin, // the beginning of the program's tile, plus a value that does not depend on it
+  Position,  // only on the sum of both: on the position in the view, however programs divide it
 };
 
 bool is_symbol(const Dim& d, const char* name) { return d == Dim::symbol(name); }
@@ -30,7 +30,8 @@ bool has_axis(const ir::Type& type, const char* name) {
   return std::any_of(type.shape.begin(), type.shape.end(), [&](const Dim& d) { return is_symbol(d, name); });
 }
 
-// Decides about one dimension. Each rule gives nothing where it finds that results depend on the size.
+// Decides about one dimension. Where a function finds that the size of the dimension affects the results, it
+// returns nullopt or false.
 class DimensionAnalysis {
 public:
   DimensionAnalysis(const ir::Kernel& kernel, const char* name) : kernel_(kernel), name_(name) {}
@@ -47,7 +48,7 @@ private:
   }
 
   bool follow(const Op& op) {
-    if (op.is(Opcode::Yield)) return true; // its loop's concern
+    if (op.is(Opcode::Yield)) return true; // follow_loop looks at it
     if (!has_plain_types(op)) return false;
     if (op.is(Opcode::ProgramTile)) return defines_begin(op);
     if (op.is(Opcode::For)) return follow_loop(op);
@@ -58,8 +59,8 @@ private:
     return along.has_value();
   }
 
-  // Bounds that do not depend on it, and carried values of which at most the place matters: round after round
-  // until nothing more of them is found out.
+  // The bounds must not depend on the dimension, and carried values at most on positions. What carried values
+  // depend on is found by iterating until nothing changes.
   bool follow_loop(const Op& op) {
     const ir::Region& body = *op.region();
     for (int i = 0; i < 3; ++i)
@@ -86,7 +87,7 @@ private:
     return true;
   }
 
-  // Along another axis.
+  // Reductions must be along another axis.
   std::optional<Dependence> reduction(const Op& op) const {
     const ir::Shape& shape = op.operand(0)->type.shape;
     if (is_symbol(shape[static_cast<std::size_t>(op.integer("axis"))], name_)) return std::nullopt;
@@ -98,21 +99,21 @@ private:
     return elementwise(op);
   }
 
-  bool is_made_of_it(const Dim& d) const {
+  bool contains_dimension(const Dim& d) const {
     std::vector<const char*> names;
     d.collect_symbols(names);
     return std::any_of(names.begin(), names.end(),
                        [&](const char* n) { return std::string_view(n) == name_; });
   }
 
-  // Each dimension of a tile is this one, or is not made of it; and one at most is.
+  // Whether each extent of a tile is the dimension itself, at most once, or is not computed from it.
   bool has_plain_types(const Op& op) const {
     return std::all_of(op.results.begin(), op.results.end(), [&](const auto& r) {
       const ir::Shape& shape = r->type.shape;
       auto own = [&](const Dim& d) { return is_symbol(d, name_); };
       return std::count_if(shape.begin(), shape.end(), own) <= 1 &&
              std::all_of(shape.begin(), shape.end(),
-                         [&](const Dim& d) { return own(d) || !is_made_of_it(d); });
+                         [&](const Dim& d) { return own(d) || !contains_dimension(d); });
     });
   }
 
@@ -133,7 +134,8 @@ private:
     case Opcode::ViewExtent:
     case Opcode::ViewStride: return Dependence::None;
     case Opcode::DimSize:
-      return is_made_of_it(std::get<Dim>(*op.find("dim"))) ? std::nullopt : std::optional(Dependence::None);
+      return contains_dimension(std::get<Dim>(*op.find("dim"))) ? std::nullopt
+                                                                : std::optional(Dependence::None);
     case Opcode::Arange: return arange(op);
     case Opcode::Splat:
     case Opcode::Broadcast:
@@ -151,7 +153,7 @@ private:
     return ir::is_elementwise(op.code) ? elementwise(op) : std::nullopt;
   }
 
-  // Numbers of 32 bits may not wrap in a larger tile.
+  // Indices of 32 bits must not wrap in a larger tile.
   std::optional<Dependence> arange(const Op& op) const {
     constexpr std::int64_t largest_tile = std::int64_t{1} << 28;
     if (!is_symbol(op.result()->type.shape[0], name_)) return Dependence::None;
@@ -160,7 +162,7 @@ private:
     return wraps ? std::nullopt : std::optional(Dependence::Index);
   }
 
-  // Numbers stay themselves in 64 bits.
+  // Indices keep their values in 64 bits.
   std::optional<Dependence> cast(const Op& op) const {
     const Dependence x = dependence_.at(op.operand(0));
     const DType from = op.operand(0)->type.dtype, to = op.result()->type.dtype;
@@ -171,7 +173,8 @@ private:
 
   std::optional<Dependence> difference(const Op& op) const {
     const Dependence y = dependence_.at(op.operand(1));
-    if (y == Dependence::TileBegin || y == Dependence::Index) return std::nullopt; // would count down
+    if (y == Dependence::TileBegin || y == Dependence::Index)
+      return std::nullopt; // it would decrease along the axis
     return sum(op);
   }
 
@@ -181,13 +184,14 @@ private:
     const bool begin = x == Dependence::TileBegin || y == Dependence::TileBegin;
     if (number && begin) return Dependence::Position;
     const bool other = x == Dependence::None || y == Dependence::None;
-    const bool exact = size_of(op.result()->type.dtype) == 8; // fewer bits wrap, sooner in longer tiles
+    const bool exact =
+        size_of(op.result()->type.dtype) == 8; // narrower numbers wrap, and sooner in longer tiles
     if (number) return other && exact ? std::optional(Dependence::Index) : std::nullopt;
     if (begin) return other ? std::optional(Dependence::TileBegin) : std::nullopt;
     return elementwise(op);
   }
 
-  // What is computed element by element from places is about places.
+  // A value that is computed element by element from positions depends on positions only.
   std::optional<Dependence> elementwise(const Op& op) const {
     Dependence along = Dependence::None;
     for (const Value* v : op.operands) {
@@ -225,8 +229,7 @@ private:
     return places ? Dependence::Position : Dependence::None;
   }
 
-  // To the view that the programs divide among them, where they divide it: tiles of another size would cover
-  // more or less of any other place.
+  // Rule 4. Stores to another place would cover more or less of it with tiles of another size.
   bool stores_positions(const Op& op) const {
     const Value* value = op.stored_value();
     if (op.operand(0) != grid_view_ || !begins_at_program_tile(op, value->type)) return false;
@@ -243,11 +246,11 @@ private:
   const char* name_;
   bool stored_ = false;
   const Value *begin_ = nullptr, *grid_view_ = nullptr; // program_tile's offset, and its view
-  int grid_axis_ = -1;                                  // of that view
+  int grid_axis_ = -1;                                  // the axis of that view
   std::unordered_map<const Value*, Dependence> dependence_;
 };
 
-// Where the dimensions lie in views, and what the kernel consists of.
+// Notes along which axes of views the dimensions are, and which kinds of operations the kernel has.
 void note_dimensions(const Op& op, ProgramTiles& tiles) {
   tiles.loops |= op.is(Opcode::For);
   tiles.reduces |= op.is(Opcode::Reduce);

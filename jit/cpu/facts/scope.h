@@ -1,4 +1,4 @@
-// The values that a region computes.
+// Declares the set of values that a region defines.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -7,7 +7,7 @@
 
 namespace kiln::cpu {
 
-// Those that it computes itself, its arguments too.
+// Results of the region's own operations and its arguments, but not values of nested regions.
 class Scope {
 public:
   explicit Scope(const ir::Region& region) {
