@@ -1,5 +1,4 @@
-// Comparisons of column numbers with what does not vary along the columns, which bound the vector loops they
-// stand in.
+// Tests comparisons of column indices with bounds, at which vector loops end.
 #include "cpu_runner.h"
 #include "jit/kernel_text.h"
 #include "left_out.h"
@@ -27,7 +26,7 @@ std::vector<float> random_floats(std::int64_t count, std::mt19937_64& random) {
 
 } // namespace
 
-TEST_CASE("comparisons of column numbers with an extent hold where they should, wherever the columns begin") {
+TEST_CASE("comparisons of column indices with an extent are right, wherever the columns begin") {
   auto kernel = parsed(R"(
 kernel @inside(%x: view<const f32, 1>, %n: view<const f32, 1>, %y: view<f32, 2>, %from: i64) {
   %z = constant {value = 0} : i64
@@ -71,8 +70,7 @@ kernel @inside(%x: view<const f32, 1>, %n: view<const f32, 1>, %y: view<f32, 2>,
     }
 }
 
-TEST_CASE("comparisons of column numbers with a scalar and with row numbers hold where they should, wrapped "
-          "ones too") {
+TEST_CASE("comparisons of column indices with a scalar and with row indices are right, also if they wrap") {
   auto kernel = parsed(R"(
 kernel @masked(%x: view<const f32, 2>, %y: view<f32, 3>, %top: view<f32, 2>, %n: i64, %m: i64, %last: i64) {
   %z = constant {value = 0} : i64

@@ -1,4 +1,4 @@
-// Reductions over several axes of a tile at once.
+// Tests reductions over several axes of a tile at once.
 #include "random_numbers.h"
 
 #include <kiln/dsl/ir/parser.h>
@@ -39,12 +39,12 @@ std::unique_ptr<ir::Kernel> split(const std::string& from, const std::string& to
 
 } // namespace
 
-TEST_CASE("flat reductions are split where vectors of the flat tile are no vectors of its rows") {
+TEST_CASE("flat reductions are split where vectors of the flat tile would cross rows") {
   auto all = split("10 x 100", "1000", 0, "f32");
   CHECK(count(*all, ir::Opcode::Reduce) == 2);
   CHECK(count(*all, ir::Opcode::Reshape) == 0);
   CHECK(count(*split("3 x 5 x 7", "105", 0, "f32"), ir::Opcode::Reduce) == 3);
-  // Rows of a power of two are left, and narrow floats, which would be rounded more than once.
+  // Rows of a power of two stay, and so do sums of narrow floats, which would be rounded more than once.
   CHECK(count(*split("10 x 64", "640", 0, "f32"), ir::Opcode::Reduce) == 1);
   CHECK(count(*split("10 x 100", "1000", 0, "bf16", "bf16"), ir::Opcode::Reduce) == 1);
 }
@@ -79,7 +79,7 @@ TEST_CASE("reductions over all of a tile agree with double precision") {
     stream.synchronize();
     for (std::int64_t p = 0; p < programs; ++p) {
       double sum = 0, squares = 0, absolute = 0, positive = 0;
-      // What lies outside of x is zero.
+      // Elements outside of x are zero.
       float most = -std::numeric_limits<float>::infinity(), least = -most;
       std::int64_t at_most = 0;
       for (std::int64_t i = 0; i < bb * bm * bn; ++i) {

@@ -1,4 +1,4 @@
-// Operands that are computed, once for a whole group of programs.
+// Tests products with computed operands, which are computed once for a group of programs.
 #include "cpu_runner.h"
 #include "left_out.h"
 #include "product_reference.h"
@@ -23,7 +23,7 @@ using A = View<const float, 2>;
 using Scales = View<const float, 1>;
 using C = View<float, 2>;
 
-// c = f(a) g(b), or with an epilogue 2 f(a) g(b) + 1.
+// c = f(a) g(b), or 2 f(a) g(b) + 1 with an epilogue.
 template <class TB, class F, class G> auto product_of(bool epilogue, const F& f, const G& g) {
   return [=](A a, View<const TB, 2> b, Scales s, C c) {
     auto [m, n] = program_tile(c, BM, BN);
@@ -86,7 +86,7 @@ void check(Made made, bool epilogue, const Config& config, std::int64_t tm, std:
                                  std::vector<LayoutClass>(4, LayoutClass::Unit));
   CHECK(compiled.grouping.m_axis == 0);
   CHECK(compiled.grouping.n_axis == 1);
-  CHECK(compiled.scratch_bytes < 10 << 20); // of which 2 MiB are packed columns where registers are few
+  CHECK(compiled.scratch_bytes < 10 << 20); // with 16 registers, 2 MiB of them are packed columns
 
   auto a = test::random_matrix(m, k, random), s = test::random_matrix(1, n, random);
   const bool transposed = made == Made::BTransposed;
@@ -138,13 +138,13 @@ void check(Made made, bool epilogue, const Config& config, std::int64_t tm, std:
         }
       first.assign(c.begin(), c.end());
     }
-    REQUIRE(std::equal(first.begin(), first.end(), c.begin())); // however programs are grouped
+    REQUIRE(std::equal(first.begin(), first.end(), c.begin())); // the grouping of programs must not matter
   }
 }
 
 } // namespace
 
-TEST_CASE("operands that are computed are computed for groups, on ragged sizes and tiles of any extents") {
+TEST_CASE("products with computed operands are right on ragged sizes, with tiles of any extents") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -173,7 +173,7 @@ TEST_CASE("operands that are computed are computed for groups, on ragged sizes a
   }
 }
 
-TEST_CASE("operands that are computed from a batch are grouped along rows and columns, not along the batch") {
+TEST_CASE("batched products with computed operands are grouped along rows and columns, not along the batch") {
   const auto batched =
       kernel("batched", [](View<const float, 3> a, View<const float, 3> b, View<float, 3> c) {
         auto z = program_id(0);

@@ -1,4 +1,4 @@
-// Sums of a group that wait in scratch for an epilogue.
+// Tests sums of a group of programs that are kept in scratch memory for an epilogue.
 #include "cpu_runner.h"
 #include "left_out.h"
 #include "product_reference.h"
@@ -44,7 +44,7 @@ test::CpuKernel compiled(std::int64_t tm, std::int64_t tn) {
   return test::CpuKernel(*doubled_product().record(config), config, {3, LayoutClass::Unit});
 }
 
-// On one thread, with scratch that is poisoned and guarded.
+// Runs the kernel on one thread, with scratch memory that is poisoned and guarded, and checks the results.
 void check(const test::CpuKernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
            std::mt19937_64& random) {
   const std::int64_t tm = kernel.grouping.tile_m, tn = kernel.grouping.tile_n;
@@ -61,7 +61,7 @@ void check(const test::CpuKernel& kernel, std::int64_t m, std::int64_t n, std::i
 
 } // namespace
 
-TEST_CASE("sums of groups that are one row of many columns, or many rows of few, stay apart") {
+TEST_CASE("sums of programs do not overlap in groups of one long row, or of many short rows") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -75,7 +75,7 @@ TEST_CASE("sums of groups that are one row of many columns, or many rows of few,
   }
 }
 
-TEST_CASE("groups as large as they may be fill their scratch and no more") {
+TEST_CASE("groups of the largest size do not exceed their scratch memory") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -85,7 +85,7 @@ TEST_CASE("groups as large as they may be fill their scratch and no more") {
     CAPTURE(tm, tn, grouping.most_m, grouping.most_n, grouping.most_programs);
     CHECK(grouping.has_groups());
     CHECK(kernel.scratch_bytes < 8 << 20);
-    // As long as there may be, and as tall, with as many programs as that leaves for the other side.
+    // As many programs as allowed along one axis, and along the other axis as many as the total allows.
     const std::int64_t tall = std::min(grouping.most_m, grouping.most_programs),
                        wide = std::min(grouping.most_n, grouping.most_programs);
     check(kernel, std::max<std::int64_t>(1, std::min(grouping.most_m, grouping.most_programs / wide)) * tm,
@@ -98,7 +98,7 @@ TEST_CASE("groups as large as they may be fill their scratch and no more") {
 
 namespace {
 
-// c = a b, rounded once.
+// c = a b, rounded to bf16.
 auto rounded_product() {
   return kernel("rounded", [](View<const bf16, 2> a, View<const bf16, 2> b, View<bf16, 2> c) {
     auto [m, n] = program_tile(c, BM, BN);
@@ -110,7 +110,7 @@ auto rounded_product() {
 
 } // namespace
 
-TEST_CASE("sums that are stored rounded are rounded once, and what the operands lack is zero") {
+TEST_CASE("sums are rounded to bf16 once, and rows or columns without operands are zero") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

@@ -1,4 +1,4 @@
-// Rows that nothing needs, because only stores past the end of their views would take them.
+// Tests that rows are not computed if all stores that depend on them are out of bounds there.
 #include "cpu_runner.h"
 #include "left_out.h"
 #include "random_numbers.h"
@@ -20,7 +20,7 @@ KILN_DIM(BM);
 KILN_DIM(BN);
 KILN_DIM(BK);
 
-// Finds operations of a kernel, and which of the stores bound them along an axis.
+// A lowered kernel, and the numbers of stores that bound its operations along an axis.
 struct Lowered {
   std::unique_ptr<ir::Kernel> kernel;
   cpu::NeededExtents needed;
@@ -32,7 +32,7 @@ struct Lowered {
     options.config = config;
     return passes::lower_generic(recorded, options);
   }
-  // Of the results of all operations of this kind, in order.
+  // The numbers of stores for the results of all operations of this kind, in order.
   std::vector<std::size_t> stores(ir::Opcode code, std::size_t axis) const {
     std::vector<std::size_t> counts;
     ir::walk(kernel->body, [&](const ir::Op& op) {
@@ -54,7 +54,7 @@ const Config small = {BM = 8, BN = 16}, small_loop = {BM = 8, BN = 16, BK = 4};
 
 } // namespace
 
-TEST_CASE("rows are bounded by the stores that take what is made of them") {
+TEST_CASE("rows are bounded by the stores of results that depend on them") {
   const auto softmax = kernel("softmax", [](In x, Out y, OutRow sums) {
     auto [m, n] = program_tile(y, BM, BN);
     Tile e = exp(x.tile(m, n).load());
@@ -75,13 +75,13 @@ TEST_CASE("rows are bounded by the stores that take what is made of them") {
   });
   const Lowered loop(*carried.record(small_loop), small_loop);
   CHECK(loop.stores(ir::Opcode::Exp, 0) == Counts{1});
-  CHECK(loop.stores(ir::Opcode::Exp, 1) == Counts{0}); // K
+  CHECK(loop.stores(ir::Opcode::Exp, 1) == Counts{0}); // the product needs all of K
   CHECK(loop.stores(ir::Opcode::Dot, 0) == Counts{1});
   CHECK(loop.stores(ir::Opcode::Dot, 1) == Counts{1});
   CHECK(loop.stores(ir::Opcode::For, 0) == Counts{1});
 }
 
-TEST_CASE("rows that anything else reads are needed") {
+TEST_CASE("rows with a use that ends in no store are all needed") {
   auto exp_of = [](const auto& body) {
     const auto k = kernel("reads", [&](In x, Out y, OutRow z) {
       auto [m, n] = program_tile(y, BM, BN);
@@ -97,7 +97,7 @@ TEST_CASE("rows that anything else reads are needed") {
   CHECK(exp_of([](auto e, auto, auto, auto z, auto) { z.at(0).store(sum(e)); }) == Counts{0});
   CHECK(exp_of([](auto e, auto x, auto, auto z, auto m) {
           z.tile(m).store(x.at(cast<std::int64_t>(sum(e, BN)), arange(BM)).load());
-        }) == Counts{0}); // an address
+        }) == Counts{0}); // the rows are part of an address
   CHECK(exp_of([](auto e, auto, auto, auto, auto) { device_print("e", e); }) == Counts{0});
   CHECK(exp_of([](auto e, auto, auto, auto z, auto) {
           for_range(std::int64_t{0}, std::int64_t{2}, std::int64_t{1},
@@ -105,7 +105,7 @@ TEST_CASE("rows that anything else reads are needed") {
         }) == Counts{0});
 }
 
-TEST_CASE("what a loop or a branch carries is needed as whatever reads it") {
+TEST_CASE("values that a loop or a branch carries are needed where any use needs them") {
   const auto k = kernel("carries", [](In x, Out y, OutRow z) {
     auto [m, n] = program_tile(y, BM, BN);
     Tile e = exp(x.tile(m, n).load());
@@ -118,7 +118,7 @@ TEST_CASE("what a loop or a branch carries is needed as whatever reads it") {
     y.tile(m, n).store(t);
   });
   const Lowered lowered(*k.record(small), small);
-  CHECK(lowered.stores(ir::Opcode::Exp, 0) == Counts{0}); // the loop's condition reads all of it
+  CHECK(lowered.stores(ir::Opcode::Exp, 0) == Counts{0}); // the loop's condition needs all rows
   CHECK(lowered.stores(ir::Opcode::Log, 0) == Counts{2});
   CHECK(lowered.stores(ir::Opcode::Sin, 0) == Counts{2});
   CHECK(lowered.stores(ir::Opcode::Cos, 0) == Counts{2});
@@ -140,8 +140,8 @@ struct Shape {
   std::int64_t rows, columns;
 };
 
-// The compiled kernel against the interpreter, for any content of scratch: what nothing needs is whatever was
-// there before. Its parameters are `inputs` and two outputs of these shapes.
+// Compares the compiled kernel with the interpreter, for several contents of scratch memory: elements that
+// are not needed keep what was there before. The parameters are `inputs` and two outputs of these shapes.
 template <class K, class... Inputs>
 void agrees(const K& k, const Config& config, Grid grid, Shape first, Shape second, const Inputs&... inputs) {
   std::array<Matrix, 2> expected = {Matrix::empty({first.rows, first.columns}),
@@ -178,10 +178,10 @@ void agrees(const K& k, const Config& config, Grid grid, Shape first, Shape seco
 
 } // namespace
 
-TEST_CASE("kernels whose rows end in several stores agree with the interpreter on ragged sizes") {
+TEST_CASE("kernels with several stores agree with the interpreter on ragged sizes") {
   test::Random random;
   KILN_SEED(random);
-  // Reductions, a carried product and a store that begins three rows before.
+  // Reductions, a carried product, and a store that begins three rows earlier.
   const auto rows = kernel("rows", [](In x, In w, Out y, Out z) {
     Scalar<std::int64_t> first = program_id(0) * dim_size(BM);
     auto m = offset(BM, first), before = offset(BM, first - 3);
@@ -195,7 +195,7 @@ TEST_CASE("kernels whose rows end in several stores agree with the interpreter o
     y.tile(m, n).store(p);
     z.tile(before, n).store(cumsum(total, BN) + sum(total * total, BN, keep));
   });
-  // Scores, their exponentials and a second product, as attention has them.
+  // Attention: scores, their exponentials, and a second product.
   const auto attention = kernel("attention", [](In q, In k, Out o, Out sums) {
     auto m = offset(BM, program_id(0) * dim_size(BM));
     auto width = offset(BK, 0);
@@ -214,7 +214,7 @@ TEST_CASE("kernels whose rows end in several stores agree with the interpreter o
     o.tile(m, width).store(acc / expand<1>(total));
     sums.tile(m, width).store(acc);
   });
-  // A product whose A is computed, shared by a group.
+  // A product whose operand A is computed, and which a group shares.
   const auto prologue = kernel("prologue", [](In a, In b, Out c, Out d) {
     auto m = offset(BM, program_id(0) * dim_size(BM));
     auto n = offset(BN, program_id(1) * dim_size(BN));
@@ -224,8 +224,8 @@ TEST_CASE("kernels whose rows end in several stores agree with the interpreter o
     c.tile(m, n).store(total * 2.f + 1.f);
     d.tile(m, n).store(total - expand<1>(max(total, BN)));
   });
-  // So where the programs that share a tile of A store to different rows, the first of them to the fewest;
-  // placed by two axes of the grid, or by one.
+  // The same product, where programs that share a tile of A store to different rows, and the first of them
+  // has the fewest rows in bounds. Programs are placed by two axes of the grid here, and by one axis below.
   const auto apart = kernel("apart", [](In a, In b, Out c, Out d) {
     Scalar<std::int64_t> steps = (num_programs(1) - 1 - program_id(1)) * 16;
     auto m = offset(BM, program_id(0) * dim_size(BM));
@@ -246,7 +246,7 @@ TEST_CASE("kernels whose rows end in several stores agree with the interpreter o
     c.tile(offset(BM, last * dim_size(BM)), offset(BN, 0)).store(total + 1.f);
     d.tile(offset(BM, last * dim_size(BM)), offset(BN, 0)).store(total - 1.f);
   });
-  // Rows that loops and branches carry.
+  // Loops and branches that carry rows.
   const auto carried = kernel("carried", [](In x, Out y, Out z) {
     Scalar<std::int64_t> first = program_id(0) * dim_size(BM);
     auto m = offset(BM, first);
@@ -254,10 +254,10 @@ TEST_CASE("kernels whose rows end in several stores agree with the interpreter o
     Tile e = exp(x.tile(m, n).load());
     auto [i, t, u] = while_loop(
         state(first * 0, e, sin(e)), [&](auto i, auto, auto) { return i < 3; },
-        [&](auto i, auto t, auto u) { return state(i + 1, u + 1.f, t); }); // they change places
+        [&](auto i, auto t, auto u) { return state(i + 1, u + 1.f, t); }); // the values are swapped
     Tile chosen = if_else(first < 8, [&] { return cumsum(t, BN); }, [&] { return u * sum(t, BN, keep); });
     y.tile(m, n).store(chosen);
-    z.tile(m, n).store(sum(chosen, BM, keep) + u * 0.f); // all rows
+    z.tile(m, n).store(sum(chosen, BM, keep) + u * 0.f); // this needs all rows
   });
 
   for (int round = 0; round < test::rounds(24); ++round) {

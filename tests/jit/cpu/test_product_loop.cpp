@@ -1,4 +1,4 @@
-// Which loops are products, and how programs are grouped.
+// Tests which loops are products, and how programs that share a product are grouped.
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
@@ -13,7 +13,7 @@ using namespace kiln::cpu;
 
 namespace {
 
-// c = a b by tiles of 16 x 32 x 8; the texts stand for what each test changes.
+// A kernel that computes c = a b in tiles of 16 x 32 x 8. Tests change parts of its text.
 struct Text {
   std::string m = "%pm", n = "%pn", init = "0.0", before = {}, yielded = "%d", extra = {},
               to = "f32, 2, unit", after = "  view_store %c, %sum, %pm, %pn {axes = [0, 1]}";
@@ -83,14 +83,15 @@ TEST_CASE("a loop that only accumulates a dot is a product, and its programs for
   CHECK(grouping.depth_word == ir::ArgumentLayout::of(*kernel).extent_word(0, 1)); // a's columns
 }
 
-TEST_CASE("loops that do more are no products") {
+TEST_CASE("loops that do something else too are no products") {
   CHECK_FALSE(
       product_of(*lowered({.yielded = "%twice", .extra = "    %twice = add %d, %d : tile<16 x 32 x f32>"})));
   CHECK_FALSE(product_of(*lowered({.extra = "    view_store %c, %d, %pm, %at {axes = [0, 1]}"})));
 }
 
-TEST_CASE("programs are grouped only where their operands differ in the plain way") {
-  // Sums that start elsewhere, rows that depend on both coordinates, memory that is written before.
+TEST_CASE("programs are grouped only where their operands differ in the offset of one axis") {
+  // Sums that do not start at zero, rows that depend on both coordinates, memory that is written before the
+  // loop.
   CHECK(product_of(*lowered({.init = "1.0"})));
   CHECK_FALSE(grouping_of(*lowered({.init = "1.0"}), host_target()).has_groups());
   const Text both{.m = "%both", .before = "  %both = add %pm, %pn : i64"};
@@ -100,7 +101,7 @@ TEST_CASE("programs are grouped only where their operands differ in the plain wa
   CHECK_FALSE(grouping_of(*lowered(writes), host_target()).has_groups());
 }
 
-TEST_CASE("what a group only stores, to its own place, is stored by the product") {
+TEST_CASE("sums that the kernel only stores to their own place are stored by the product") {
   auto stored = [](const Text& t) {
     auto kernel = lowered(t);
     auto grouped =
@@ -110,7 +111,7 @@ TEST_CASE("what a group only stores, to its own place, is stored by the product"
     return grouped->store != nullptr;
   };
   CHECK(stored({}));
-  CHECK_FALSE(stored({.to = "f32, 2"})); // rows that may not be contiguous
+  CHECK_FALSE(stored({.to = "f32, 2"})); // rows need not be contiguous
   CHECK_FALSE(stored({.to = "f32, 2, unit>, %e: view<f32, 2",
                       .after = "  view_store %c, %sum, %pm, %pn {axes = [0, 1]}\n"
                                "  view_store %e, %sum, %pm, %pn {axes = [0, 1]}"}));
@@ -125,7 +126,7 @@ TEST_CASE("what a group only stores, to its own place, is stored by the product"
                       .after = "  view_store %c, %sum, %pm, %pn, %mask {axes = [0, 1], has_mask = 1}"}));
 }
 
-TEST_CASE("tiles at offsets that may be negative are computed") {
+TEST_CASE("operands at offsets that may be negative count as computed") {
   const Text shifted{.m = "%less", .before = "  %less = sub %pm, %sixteen : i64"};
   auto kernel = lowered(shifted);
   auto product = product_of(*kernel);
@@ -133,7 +134,7 @@ TEST_CASE("tiles at offsets that may be negative are computed") {
   CHECK_FALSE(product->a.load);
 }
 
-TEST_CASE("groups cover the grid, stay within their limits and leave no thread without work") {
+TEST_CASE("groups cover the grid, stay within their limits and give every thread work") {
   const Grouping grouping{
       .m_axis = 0, .n_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 2, .most_programs = 32};
   for (std::int64_t m : {1, 2, 3, 16, 17, 33, 100})
@@ -158,7 +159,7 @@ TEST_CASE("groups cover the grid, stay within their limits and leave no thread w
   CHECK(group[0] * grouping.tile_m >= 512);
 }
 
-TEST_CASE("threads divide short products by rows, deep ones as packing B takes least") {
+TEST_CASE("threads share products with small K by rows, and those with large K so that B is packed least") {
   Grouping grouping{.m_axis = 0,
                     .n_axis = 1,
                     .tile_m = 64,
@@ -173,7 +174,7 @@ TEST_CASE("threads divide short products by rows, deep ones as packing B takes l
   CHECK(choose_group(grouping, grid, 2) == rows);
   grouping.depth = 65536;
   CHECK(choose_group(grouping, grid, 2) == columns);
-  grouping.depth = 0; // not known
+  grouping.depth = 0; // unknown
   CHECK(choose_group(grouping, grid, 2) == columns);
   grouping.depth_word = 1;
   CHECK(choose_group(grouping, grid, 2) == columns);
@@ -181,12 +182,12 @@ TEST_CASE("threads divide short products by rows, deep ones as packing B takes l
   CHECK(choose_group(grouping, grid, 2, shallow) == rows);
   CHECK(choose_group(grouping, grid, 2, deep) == columns);
   CHECK(choose_group(grouping, grid, 1, shallow) == choose_group(grouping, grid, 1));
-  // Programs of the least columns are as far as B can be divided.
+  // With one row of programs, B is divided by columns.
   const std::int64_t one_row[8] = {1, 8, 1, 1, 1, 1, 1, 1};
   CHECK(choose_group(grouping, one_row, 2, shallow)[1] == 4);
 }
 
-TEST_CASE("long rows of B are not cut into short ones to make shares of threads alike") {
+TEST_CASE("long rows of B are not cut into short ones for more equal shares of threads") {
   for (std::int64_t tile_n : {64, 128, 256})
     for (std::int64_t n : {4096, 14336, 28672, 32000, 128256})
       for (int threads : {1, 2, 3, 6, 8, 16, 32}) {

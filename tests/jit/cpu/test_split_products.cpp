@@ -1,4 +1,4 @@
-// Loops that multiply more than once, or do more than that: the products get loops and groups of their own.
+// Tests that products leave loops which do something else too, and are then shared by groups of programs.
 #include "product_reference.h"
 #include "random_numbers.h"
 #include "test_seed.h"
@@ -24,7 +24,8 @@ KILN_DIM(BM);
 KILN_DIM(BN);
 KILN_DIM(BK);
 
-// One loop that carries two tiles of 16 x 32 and a row's sum; the texts stand for what each test changes.
+// A kernel with one loop, which carries two tiles of 16 x 32 and a sum of rows. Tests change parts of its
+// text.
 struct Text {
   std::string a = "%ta", c = "%tc", second = "%g", extra = {}, other_rows = "%pm";
 };
@@ -86,7 +87,7 @@ int loops_after(const Text& t) {
   ir::verify(*kernel);
   return loops_of(*kernel);
 }
-// How many products the programs share.
+// The number of products that programs share.
 std::size_t shared(const Text& t) {
   const auto kernel = lowered(t);
   split_products(*kernel, {});
@@ -97,18 +98,17 @@ std::size_t shared(const Text& t) {
 
 } // namespace
 
-TEST_CASE("products leave a loop that does more, each for a loop of its own, and are shared by groups") {
+TEST_CASE("products leave a loop that does something else too, and are shared by groups") {
   CHECK(loops_of(*lowered({})) == 1);
   CHECK(loops_after({}) == 3);
   CHECK(shared({}) == 2);
-  // Only what is needed stays: with one product unused, two loops.
+  // If one product is unused, two loops remain.
   CHECK(loops_after({.second = "%s"}) == 2);
   CHECK(shared({.second = "%s"}) == 1);
 }
 
-TEST_CASE("products stay where they are tied to what else the loop does") {
-  // An operand that is computed, or loaded from where another carried value says; an accumulator or a result
-  // that something else uses too; a loop that writes.
+TEST_CASE("products stay in their loop where something else in it depends on them") {
+  // The operand is computed, or loaded at another offset; the accumulator has another use; the loop writes.
   CHECK(loops_after({.a = "%twice"}) == 2);
   CHECK(loops_after({.a = "%to", .other_rows = "%pn"}) == 3);
   CHECK(loops_after({.extra = "    %used = add %sum, %sum : tile<16 x 32 x f32>\n"
@@ -116,7 +116,7 @@ TEST_CASE("products stay where they are tied to what else the loop does") {
   CHECK(loops_after({.extra = "    view_store %z, %q, %pm {axes = [0]}"}) == 1);
 }
 
-TEST_CASE("products of other rows are no part of a group") {
+TEST_CASE("products of other rows do not join a group") {
   CHECK(shared({.a = "%to", .other_rows = "%zero"}) == 1);
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("gated layers agree with double precision on ragged sizes, in one loop
         z.tile(m).store(for_range(BK, a.cols(), zeros<float>(BM),
                                   [&](auto k, auto r) { return r + sum(a.tile(m, k).load(), BK); }));
       });
-  const auto computed = // one operand of the first, and both of the third
+  const auto computed = // the first product has one computed operand, and the third has two
       kernel("gated and computed", [](View<const float, 2> a, View<const float, 2> b, View<const float, 2> g,
                                       View<float, 2> y, View<float, 1> z) {
         auto [m, n] = program_tile(y, BM, BN);

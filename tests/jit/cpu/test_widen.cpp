@@ -1,4 +1,4 @@
-// Sizes of tiles that kernels do not depend on, and what the CPU makes of them.
+// Tests which sizes of tiles do not affect the results of a kernel, and which of them the CPU raises.
 #include "random_numbers.h"
 #include "test_seed.h"
 
@@ -38,7 +38,7 @@ template <class K> Config chosen(const K& kernel, const Config& config, int thre
 
 } // namespace
 
-TEST_CASE("tiles of elementwise kernels are free, with shifts, masks, numbers, gathers and transpositions") {
+TEST_CASE("tiles of elementwise kernels are free, with shifts, masks, indices, gathers and transpositions") {
   CHECK(free_of(of([](In x, Out y) {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(i, j).store(exp(x.tile(i, j).load()) + x.tile(i + 1, j + x.rows()).load());
@@ -60,8 +60,9 @@ TEST_CASE("tiles of elementwise kernels are free, with shifts, masks, numbers, g
         })) == Names{"BN"});
 }
 
-TEST_CASE("tiles whose size changes results are not free") {
-  // The size itself; the position of the tile as a number; numbers in the tile; elements that are combined.
+TEST_CASE("tiles whose size affects the results are not free") {
+  // The size itself, the offset of the tile as a number, indices within the tile, the first tile, sums of
+  // tiles, the number of a program, and the size while recording.
   CHECK(free_of(of([](Out y) {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(i, j).store(broadcast(cast<float>(dim_size(BN)), BM, BN));
@@ -92,11 +93,11 @@ TEST_CASE("tiles whose size changes results are not free") {
                   y.tile(i, j).store(x.tile(i, j).load() * static_cast<float>(value(BN)));
                 }),
                 {BM = 4, BN = 4}) == Names{});
-  CHECK(free_of(of([](In x, Out y, Scalar<std::int64_t> row) { // a row that many programs would write
+  CHECK(free_of(of([](In x, Out y, Scalar<std::int64_t> row) { // several programs write this row
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(row, j).store(x.tile(row, j).load());
         })) == Names{"BN"});
-  // Stores that cover more or less of a view: of another one, from another place, along another axis.
+  // Stores that cover more or less of a view: to another view, at another offset, along another axis.
   CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
           auto [i] = program_tile(x, BN);
           y.tile(i).store(x.tile(i).load());
@@ -109,12 +110,12 @@ TEST_CASE("tiles whose size changes results are not free") {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(j, i).store(trans(x.tile(i, j).load()));
         })) == Names{});
-  // Two axes of one size, of which programs have the diagonal.
+  // Two axes of one size: programs only have the tiles of the diagonal.
   CHECK(free_of(of([](In x, Out y) {
           auto [i] = program_tile(y, BM);
           y.tile(i, i).store(x.tile(i, i).load());
         })) == Names{});
-  // Numbers of 32 bits that may wrap within a tile.
+  // Indices of 32 bits that may wrap within a tile.
   CHECK(free_of(of([](View<std::int64_t, 1> y, Scalar<std::int32_t> c) {
           auto [i] = program_tile(y, BN);
           y.tile(i).store(i + (arange(BN) + c));
@@ -127,7 +128,7 @@ TEST_CASE("tiles whose size changes results are not free") {
           auto [i] = program_tile(y, BN);
           y.tile(i).store(x.at(i * 2 + arange(BN)).load());
         })) == Names{});
-  // Places that count down.
+  // Positions that decrease.
   CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
           auto [i] = program_tile(y, BN);
           y.tile(i).store(x.tile(x.size() - i).load());
@@ -148,14 +149,15 @@ TEST_CASE("narrow tiles are widened, and wide ones stay") {
   CHECK(chosen(copy, {BM = 1, BN = 53}) == Config{BM = 1, BN = 4096});
   CHECK(chosen(copy, {BM = 7, BN = 1000}) == Config{BM = 7, BN = 1000});
   CHECK(chosen(copy, {BM = 64, BN = 512}) == Config{BM = 64, BN = 512});
-  const auto turn = of([](In x, Out y) {
+  const auto transposed = of([](In x, Out y) {
     auto [i, j] = program_tile(y, BM, BN);
     y.tile(i, j).store(trans(x.tile(j, i).load()));
   });
-  CHECK(chosen(turn, {BM = 16, BN = 32}) == Config{BM = 64, BN = 64});
-  CHECK(chosen(turn, {BM = 1, BN = 4096}) == Config{BM = 4, BN = 4096});
-  CHECK(chosen(turn, {BM = 128, BN = 64}) == Config{BM = 128, BN = 64});
-  // Where a tile is computed once for two stores, what lies outside of the views would be computed for nothing.
+  CHECK(chosen(transposed, {BM = 16, BN = 32}) == Config{BM = 64, BN = 64});
+  CHECK(chosen(transposed, {BM = 1, BN = 4096}) == Config{BM = 4, BN = 4096});
+  CHECK(chosen(transposed, {BM = 128, BN = 64}) == Config{BM = 128, BN = 64});
+  // A tile that is computed once for two stores needs scratch memory, so that it stays narrow: its elements
+  // outside of the views would be computed for nothing.
   const auto twice = of([](In x, Out y, Out z) {
     auto [i, j] = program_tile(y, BM, BN);
     Tile e = exp(x.tile(i, j).load());
@@ -163,7 +165,7 @@ TEST_CASE("narrow tiles are widened, and wide ones stay") {
     z.tile(i, j).store(e * 2.0f);
   });
   CHECK(chosen(twice, {BM = 32, BN = 32}) == Config{BM = 32, BN = 32});
-  // Nor where another axis makes the tiles large.
+  // Tiles that another axis makes large stay as well.
   const auto deep = of([](In x, Out y) {
     auto [j] = program_tile(y, BN);
     auto k = offset(BM, 0);
@@ -175,7 +177,7 @@ TEST_CASE("narrow tiles are widened, and wide ones stay") {
         Config{BM = 32, BN = 32});
 }
 
-TEST_CASE("tiles of kernels with loops are free across what the loops go along") {
+TEST_CASE("tiles of kernels with loops are free along axes other than those of the loops") {
   const auto down = of([](In x, View<float, 1> y) {
     auto [j] = program_tile(y, BN);
     y.tile(j).store(for_range(BM, x.rows(), zeros<float>(BN),
@@ -205,7 +207,8 @@ TEST_CASE("tiles of kernels with loops are free across what the loops go along")
                               [&](auto k, auto s) { return s + x.tile(i + k).load() * w.at(k).load(); }));
   });
   CHECK(chosen(shifts, {BN = 64}) == Config{BN = 64});
-  // Values that a loop carries may depend on it; so may its bounds, what is reduced, and what reduces it.
+  // The size affects carried values through a reduction or indices, and the number of iterations through
+  // bounds.
   CHECK(free_of(of([](In x, View<float, 1> y) {
           auto [j] = program_tile(y, BN);
           y.tile(j).store(for_range(BM, x.rows(), zeros<float>(BN), [&](auto k, auto s) {
@@ -228,7 +231,7 @@ TEST_CASE("tiles of kernels with loops are free across what the loops go along")
         })) == Names{});
 }
 
-TEST_CASE("one program that reads what it overwrites stays one") {
+TEST_CASE("a launch of one program that reads what it overwrites keeps one program") {
   const auto shift = kernel("shift", [](In x, Out y) {
     auto [i, j] = program_tile(y, BM, BN);
     y.tile(i, j).store(x.tile(i + -1, j).load() + 1.0f);

@@ -1,4 +1,4 @@
-// Axis facts hold for every value that random kernels compute, and find what vector code needs.
+// Compares the facts of the axis analysis with the values that random kernels compute.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ using namespace kiln::ir;
 
 namespace {
 
-// "" or how the cells of a value contradict what is claimed along one axis.
+// How the cells of a value contradict a fact along one axis; "" if they do not.
 std::string contradiction(const Type& type, std::span<const Cell> cells, std::size_t axis,
                           const passes::AxisInfo::Axis& claim) {
   std::int64_t extent = 1, inner = 1;
@@ -41,7 +41,7 @@ std::string contradiction(const Type& type, std::span<const Cell> cells, std::si
 
 } // namespace
 
-TEST_CASE("axis facts hold for what random kernels compute") {
+TEST_CASE("axis facts hold for the values that random kernels compute") {
   auto layout = GENERATE(LayoutClass::Any, LayoutClass::Aligned);
   std::uint64_t first = test::fresh_seed();
   int contiguous = 0;

@@ -1,4 +1,4 @@
-// bind and expand-grid: sizes in the place of names, and the messages of configs that do not fit.
+// Tests bind and expand-grid, and their messages for configs that do not fit.
 #include <catch2/catch.hpp>
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/passes/passes.h>
@@ -51,7 +51,7 @@ TEST_CASE("bind leaves no names and keeps the stronger layout class") {
   walk(lowered->body, [](const Op& op) { CHECK_FALSE(op.is(Opcode::ProgramTile)); });
 }
 
-TEST_CASE("bind names all dimensions without a size, and what the kernel does not use") {
+TEST_CASE("bind reports all dimensions without a size, and names that the kernel does not use") {
   Copy k;
   CHECK_THROWS_WITH(
       passes::bind(k, with("num_warps=4")),
@@ -69,7 +69,7 @@ TEST_CASE("bind names all dimensions without a size, and what the kernel does no
       "{BM=65536,BN=65536}; choose smaller sizes");
 }
 
-TEST_CASE("a size that leaves an axis without the element that is extracted is refused") {
+TEST_CASE("a size is rejected if its axis lacks the element that is extracted") {
   auto bind = [](const char* config) {
     Copy k;
     Builder b(&k.body);
@@ -86,7 +86,7 @@ TEST_CASE("a size that leaves an axis without the element that is extracted is r
   CHECK_NOTHROW(bind("BM=5,BN=8"));
 }
 
-TEST_CASE("equal program_tile are one grid, different ones are refused") {
+TEST_CASE("equal program_tile define one grid, and different ones are rejected") {
   Copy k;
   SECTION("equal") {
     k.add_tile(k.out);

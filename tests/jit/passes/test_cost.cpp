@@ -1,4 +1,4 @@
-// Predicted bytes and flops, against what counting by hand gives.
+// Compares predicted bytes and flops with counts by hand.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -24,7 +24,7 @@ struct Extents {
   std::vector<std::int64_t> of_view;
 };
 
-// Lowers the text; each view gets its extents, contiguous; scalars stay unknown.
+// The cost of a kernel whose views are contiguous and have these extents, and whose scalars are unknown.
 Cost cost_of_text(const char* text, const char* config, const std::vector<Extents>& views) {
   auto recorded = ir::parse(text);
   passes::PassOptions options{Config::parse(config), {}};
@@ -82,7 +82,7 @@ std::int64_t cdiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 } // namespace
 
-TEST_CASE("an elementwise kernel moves each element once, its ragged end included", "[cost]") {
+TEST_CASE("an elementwise kernel moves each element once, also in a last tile that is cut off", "[cost]") {
   auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
@@ -96,7 +96,7 @@ TEST_CASE("an elementwise kernel moves each element once, its ragged end include
     CHECK(cost.parameters[0].written == 0);
     CHECK(cost.parameters[2].written == Approx(2.0 * static_cast<double>(n)));
     CHECK(cost.unique_bytes() == Approx(6.0 * static_cast<double>(n)));
-    // Tiles are computed whole.
+    // Tiles are computed as a whole.
     CHECK(cost.flops ==
           Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(cdiv(n, tile) * tile)));
     CHECK(cost.in_bounds_flops == Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(n)));
@@ -133,8 +133,7 @@ TEST_CASE("an empty grid costs nothing", "[cost]") {
   CHECK(cost.flops == 0);
 }
 
-TEST_CASE("without sizes the figures are those of one program, and loops say that they count once",
-          "[cost]") {
+TEST_CASE("without sizes the figures are those of one program, and loops count one iteration", "[cost]") {
   Cost cost = cost_of_text(matmul, "BM=16,BN=8,BK=4", {});
   CHECK_FALSE(cost.programs.has_value());
   CHECK(cost.flops == 2.0 * 16 * 8 * 4);
@@ -145,8 +144,9 @@ TEST_CASE("without sizes the figures are those of one program, and loops say tha
         "text:9: the trip count of this loop is not known, so one iteration is counted");
 }
 
-TEST_CASE("a loop whose length depends on the program is followed, in part where it is long", "[cost]") {
-  // Program p reads tiles 0..p of x: a triangle.
+TEST_CASE("a loop whose trip count depends on the program is evaluated, and sampled if it is long",
+          "[cost]") {
+  // Program p reads the tiles 0 to p of x.
   constexpr const char* triangle = R"(
 kernel @triangle(%x: view<const f32, 1>, %y: view<f32, 1>) {
   %0 = program_tile %x {dims = [BM]} : i64
@@ -168,7 +168,7 @@ kernel @triangle(%x: view<const f32, 1>, %y: view<f32, 1>) {
   }
 }
 
-TEST_CASE("a branch that is known is followed, and one that is not takes its heavier side", "[cost]") {
+TEST_CASE("a known branch is evaluated, and an unknown one counts as the more expensive branch", "[cost]") {
   constexpr const char* branch = R"(
 kernel @branch(%x: view<f32, 1>, %deep: i64) {
   %0 = program_tile %x {dims = [8]} : i64
@@ -226,8 +226,8 @@ kernel @mixed(%p: ptr<const i32>, %sum: ptr<f32>) {
   CHECK(cost.reductions == 1);
 }
 
-TEST_CASE("what pads tiles is known through broadcasts, reductions and carried tiles", "[cost]") {
-  // Attention's inner loop: scores of the rows of x and y that there are, their sums, and a product with y.
+TEST_CASE("padding of tiles is followed through broadcasts, reductions and carried tiles", "[cost]") {
+  // The inner loop of attention: scores of rows of x and y, their sums, and a product with y.
   constexpr const char* text = R"(
 kernel @scores(%x: view<const f32, 2>, %y: view<const f32, 2>, %o: view<f32, 2>) {
   %m = program_tile %o {dims = [BM]} : i64
@@ -259,13 +259,13 @@ kernel @scores(%x: view<const f32, 2>, %y: view<const f32, 2>, %o: view<f32, 2>)
   for (const auto& [m, n] : {std::pair<double, double>{37, 101}, {64, 64}, {1, 7}, {200, 1030}}) {
     const auto rows = static_cast<std::int64_t>(m), others = static_cast<std::int64_t>(n);
     const Cost cost = cost_of_text(text, "BM=16,BN=32", {{{rows, 50}}, {{others, 50}}, {{rows, 64}}});
-    // A product of 50 columns each, sums, quotients; a product with 50 columns; additions.
+    // A product over 50 columns, sums, quotients, a product with 50 columns, and additions.
     CHECK(cost.in_bounds_flops == Approx(2 * m * n * 50 + m * n + 4 * m * n + 2 * m * n * 50 + m * 50));
     CHECK(cost.in_bounds_flops < cost.flops);
   }
 }
 
-TEST_CASE("deep loops of many iterations are judged in little time", "[cost]") {
+TEST_CASE("the cost of deep loops of many iterations is found in little time", "[cost]") {
   constexpr const char* deep = R"(
 kernel @deep(%x: view<f32, 1>) {
   %0 = program_tile %x {dims = [1]} : i64
@@ -299,7 +299,7 @@ kernel @deep(%x: view<f32, 1>) {
   auto begin = std::chrono::steady_clock::now();
   Cost cost = cost_of_text(deep, "", {{{1'000'000'000'000}}});
   CHECK(cost.flops == Approx(1e42));
-  // Far more than it takes, and far less than the loops would.
+  // The limit is far above what the analysis takes, and far below what the loops would take.
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
 }
 

@@ -1,4 +1,4 @@
-// Every registered pass keeps random kernels valid and what they compute.
+// Runs every pass on random kernels, and compares what they compute before and after.
 #include "left_out.h"
 #include "test_seed.h"
 
@@ -8,7 +8,9 @@
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
-#include <kiln/jit/passes/pass.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
+#include <kiln/jit/cpu/rewrite/passes.h>
+#include <kiln/jit/passes/passes.h>
 
 using namespace kiln;
 
@@ -31,10 +33,10 @@ TEST_CASE("passes keep what random kernels compute") {
     test::RandomArguments expected = start;
     run(*bound, expected);
 
-    // In the order of the list, each on what the one before made of the kernel.
+    // In the order of the list, each on the kernel that the one before leaves.
     auto kernel = random.kernel->clone();
     for (const passes::PassInfo& pass : passes::generic_passes()) {
-      if (pass.name == "check-bounds") continue; // random indices fail its checks, as they should
+      if (pass.name == "check-bounds") continue; // random indices are out of bounds and fail its checks
       std::string before = ir::print(*kernel);
       pass.run(*kernel, options);
       INFO("after " << pass.name << " on\n" << before << "which made\n" << ir::print(*kernel));
@@ -43,6 +45,35 @@ TEST_CASE("passes keep what random kernels compute") {
       run(*kernel, found);
       REQUIRE(found.difference(expected) == "");
     }
+  }
+}
+
+TEST_CASE("the CPU's passes keep what random kernels compute") {
+  std::uint64_t first = test::fresh_seed();
+  for (std::uint64_t seed = first; seed < first + test::rounds(60u); ++seed) {
+    CAPTURE(seed);
+    auto random = test::random_kernel(seed, {.exact = true});
+    const test::RandomArguments start(random, seed);
+    passes::PassOptions options{random.config, {}};
+    auto lowered = passes::lower_generic(*random.kernel, options);
+    test::RandomArguments expected = start;
+    run(*lowered, expected);
+
+    for (const passes::PassInfo& pass : cpu::cpu_passes()) {
+      // cpu-widen binds a recorded kernel; the others run on a lowered one.
+      auto kernel = (pass.name == "cpu-widen" ? *random.kernel : *lowered).clone();
+      pass.run(*kernel, options);
+      INFO("after " << pass.name << " on\n" << ir::print(*lowered) << "which made\n" << ir::print(*kernel));
+      REQUIRE(ir::problems(*kernel) == std::vector<std::string>{});
+      test::RandomArguments found = start;
+      run(*kernel, found);
+      REQUIRE(found.difference(expected) == "");
+    }
+    const auto together = cpu::lower_for_cpu(*lowered);
+    REQUIRE(ir::problems(*together) == std::vector<std::string>{});
+    test::RandomArguments found = start;
+    run(*together, found);
+    REQUIRE(found.difference(expected) == "");
   }
 }
 

@@ -1,5 +1,4 @@
-// Applies every rewrite rule by itself for every dtype, and requires that the interpreter computes the same
-// bits before and after.
+// Applies every rewrite rule to every dtype, and compares the bits that the interpreter computes.
 #include "random_numbers.h"
 
 #include <catch2/catch.hpp>
@@ -24,8 +23,8 @@ using passes::RewriteRule;
 
 namespace {
 
-// One side of a rule: "add(x, 0)" is the word add with two operands. This reader is independent of the
-// library's.
+// One side of a rule: "add(x, 0)" is the word add with two operands. The test has a reader of its own, so
+// that it does not depend on the one that it tests.
 struct Term {
   std::string word;
   std::vector<Term> operands;
@@ -73,7 +72,7 @@ bool is_swappable(const Term& term) {
   return std::count(std::begin(commutative), std::end(commutative), term.word) && term.operands.size() == 2;
 }
 
-// The pattern with the operands of its commutative operations in every order.
+// The pattern with all orders of the operands of its commutative operations.
 std::vector<Term> orders_of(const Term& pattern) {
   int count = 0;
   Term copy = pattern;
@@ -90,7 +89,7 @@ std::vector<Term> orders_of(const Term& pattern) {
   return orders;
 }
 
-// What a place in a pattern holds: an element of the dtype that the rule is tried for, or a fixed type.
+// What a term of a pattern is: an element of the dtype that the rule is tried for, or of a fixed type.
 enum class Place { Element, Bool, Offset };
 
 std::optional<Place> result_place(const Term& term) {
@@ -104,7 +103,7 @@ std::optional<Place> result_place(const Term& term) {
 
 constexpr std::int64_t tile_elements = 1024;
 
-// The dtype of a place, or a pointer to it; and whether operands are tiles or scalars.
+// The element type that a rule is tried for, and whether operands are tiles or scalars.
 struct Variant {
   DType dtype;
   bool pointer = false;
@@ -118,7 +117,7 @@ struct Variant {
   }
 };
 
-// The definition of Holds in rewrite_rules.h, for the type of a rule's x.
+// Restates the definition of Holds in rewrite_rules.h. `type` is that of x.
 bool should_hold(Holds holds, const Type& type) {
   const bool number = !type.pointer;
   switch (holds) {
@@ -140,7 +139,8 @@ std::vector<Cell> make_special_cells(DType t) {
     for (long double x : {0.0L, -0.0L, 1.0L, -1.0L, 2.0L, 0.5L, -1.5L, 3.0L, Limits::infinity(),
                           -Limits::infinity(), Limits::quiet_NaN(), 1e-38L, -1e38L})
       cells.push_back(cell_of_float(t, x));
-    // Bit patterns: infinities, which cell_of_float saturates in fp8, denormals, the largest finite numbers.
+    // Bit patterns of infinities (cell_of_float saturates them in fp8), denormals and the largest finite
+    // numbers.
     const int bits = 8 * size_of(t), mantissa = info(t).mantissa_bits;
     const Cell sign = Cell{1} << (bits - 1), exponent = (sign - 1) >> mantissa << mantissa;
     for (Cell x : {exponent, exponent - 1, exponent + 1, Cell{1}, (Cell{1} << mantissa) - 1})
@@ -174,7 +174,7 @@ Cell random_cell(DType t, test::Random& random) {
   return is_float(t) ? bits : cell_of_integer(t, static_cast<std::int64_t>(bits));
 }
 
-// A kernel that computes a pattern from views, one for each letter, and stores its value in the first view.
+// Builds a kernel that computes a pattern from views, one for each letter, and stores the result in a view.
 class Pattern {
 public:
   Pattern(const Term& term, const Variant& variant, test::Random& random)
@@ -188,7 +188,7 @@ public:
   const Op* root() const { return root_ ? root_->def : nullptr; }
   const Kernel& kernel() const { return kernel_; }
 
-  // Stores `value`; the kernel is complete then.
+  // Completes the kernel with a store of `value`.
   void store(Value* value) {
     const Type type = stored_type(value->type);
     if (type != value->type) value = builder_.create(Opcode::Bitcast, {value}, {type})->result();
@@ -206,7 +206,7 @@ public:
     return [this](const Type& type, Cell cell) { return constant(type, cell); };
   }
 
-  // The stored cells for these elements of the letters.
+  // Interprets the kernel with these elements of the letters, and returns the stored cells.
   std::vector<Cell> run(const std::map<std::string, std::vector<Cell>>& elements) const {
     test::Arguments arguments;
     std::map<std::string, std::vector<std::byte>> memory;
@@ -230,7 +230,7 @@ public:
   }
   DType stored_dtype() const { return out_->type.dtype; }
 
-  // Elements for every letter; pairs of special values come first.
+  // Draws elements for every letter. All pairs of special values are among them.
   std::map<std::string, std::vector<Cell>> draw() const {
     std::map<std::string, std::vector<Cell>> elements;
     std::size_t stride = 1;
@@ -248,7 +248,7 @@ public:
 private:
   std::vector<std::int64_t> axes() const { return std::vector<std::int64_t>(variant_.tile ? 1 : 0); }
 
-  // Pointers are stored as numbers.
+  // The type of the view that holds such elements. Pointers are stored as integers.
   static Type stored_type(const Type& type) { return type.pointer ? type.with_dtype(DType::U64) : type; }
 
   Value* add_view(DType t, const char* name) { return kernel_.body.add_arg(Type::view(t, 1, false), name); }
@@ -269,7 +269,7 @@ private:
     if (word == "c" || word == "d") return constant(type, random_cell(type.dtype, random_));
     const bool splat = word == "s" || word == "t";
     if (splat && !type.is_tile()) return nullptr;
-    // Names of arguments outlive the kernel.
+    // Arguments keep pointers to these names.
     static const std::map<std::string, const char*> names = {{"x", "x"}, {"y", "y"}, {"z", "z"},
                                                              {"a", "a"}, {"s", "s"}, {"t", "t"}};
     Value* view = add_view(stored_type(type).dtype, names.at(word));
@@ -279,7 +279,7 @@ private:
     return splat ? builder_.splat(value, type.shape) : value;
   }
 
-  // Null where the place cannot hold such a term.
+  // Null if no value of this type fits the term.
   Value* build(const Term& term, Place place) {
     const Type type = variant_.type(place);
     if (term.is_letter()) {
@@ -325,20 +325,21 @@ private:
 
 bool same_bits(DType t, Cell x, Cell y) {
   if (x == y) return true;
-  return is_float(t) && std::isnan(float_of(t, x)) && std::isnan(float_of(t, y)); // no payload to rely on
+  return is_float(t) && std::isnan(float_of(t, x)) &&
+         std::isnan(float_of(t, y)); // SEMANTICS.md leaves the payload open
 }
 
-// What came of one rule, one order of operands, one dtype.
+// The result of trying a rule with one order of operands and one element type.
 struct Result {
-  bool legal = false; // such a kernel is valid
+  bool legal = false; // the kernel is valid
   bool fired = false; // the rule replaced the pattern
-  std::string wrong;  // how the results differ; empty: they do not
+  std::string wrong;  // how the results differ; empty if they do not
 };
 
 Result try_rule(const RewriteRule& rule, const Term& term, const Variant& variant, test::Random& random) {
   Result result;
   const auto constants = static_cast<std::uint64_t>(random());
-  auto seeded = [&] { // both kernels draw the same constants
+  auto seeded = [&] { // because both kernels have to draw the same constants
     test::Random copy = random;
     copy.std::mt19937_64::seed(constants);
     return copy;
@@ -393,7 +394,7 @@ std::vector<Variant> all_variants() {
 
 std::string text_of(const Variant& variant) { return variant.type(Place::Element).to_string(); }
 
-// The type that decides whether the rule holds.
+// The type that decides whether the rule holds: that of x or, without x, that of the first letter.
 Type deciding_type(const Term& pattern, const Variant& variant) {
   bool has_x = false, has_element = false;
   Term copy = pattern;
@@ -402,7 +403,7 @@ Type deciding_type(const Term& pattern, const Variant& variant) {
   return variant.type(has_x || has_element ? Place::Element : Place::Bool);
 }
 
-constexpr int draws = 2; // of constants and elements
+constexpr int draws = 2; // how often constants and elements are drawn
 
 } // namespace
 
@@ -421,7 +422,7 @@ TEST_CASE("every rewrite rule keeps all bits, for every dtype that it holds for"
         for (int draw = 0; draw < draws; ++draw) {
           const Result result = try_rule(rule, order, variant, random);
           if (!result.legal) break;
-          // Constants on the left are no pattern: canonicalize moves them to the right.
+          // Rules need not match constants on the left, because canonicalize moves them to the right.
           bool constant_left = false;
           Term copy = order;
           for_each_term(copy, [&](const Term& t) {
@@ -467,11 +468,11 @@ TEST_CASE("rewrite rules that are wrong for some dtype are found") {
       {"add(x, 0) -> x", Holds::AllButE5M2},              // -0 + 0 is 0
       {"add(x, -0) -> x", Holds::AnyDType},               // infinities of f8e5m2 saturate
       {"sub(x, x) -> 0", Holds::FloatsButE5M2},           // NaN - NaN is NaN
-      {"mul(x, 0) -> 0", Holds::FloatsButE5M2},           // so is infinity * 0
-      {"neg(sub(x, y)) -> sub(y, x)", Holds::AllButE5M2}, // the sign of zero
-      {"add(sub(x, y), y) -> x", Holds::AllButE5M2},      // rounding
-      {"eq(x, x) -> true", Holds::AnyDType},              // NaN
-      {"not(lt(x, y)) -> ge(x, y)", Holds::AnyDType},     // NaN
+      {"mul(x, 0) -> 0", Holds::FloatsButE5M2},           // infinity * 0 is NaN
+      {"neg(sub(x, y)) -> sub(y, x)", Holds::AllButE5M2}, // the sign of zero differs
+      {"add(sub(x, y), y) -> x", Holds::AllButE5M2},      // the sum is rounded
+      {"eq(x, x) -> true", Holds::AnyDType},              // NaN compares as false
+      {"not(lt(x, y)) -> ge(x, y)", Holds::AnyDType},     // NaN compares as false
       {"div(x, x) -> 1", Holds::Integers},                // 0 / 0 is 0
       {"mul(x, 2) -> shl(x, 2)", Holds::Integers},
       {"abs(neg(x)) -> abs(x)", Holds::AllButE5M2}, // abs of an unsigned number does not change it

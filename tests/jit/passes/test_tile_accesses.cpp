@@ -1,5 +1,4 @@
-// Kernels that index elements by aranges, as is the custom elsewhere: what becomes tiles, and what they
-// compute.
+// Tests the pass tile-accesses on kernels that index elements by arange, in the style of Triton.
 #include "jit/cpu/product_reference.h"
 #include "random_numbers.h"
 #include "test_seed.h"
@@ -25,8 +24,8 @@ KILN_DIM(BM);
 KILN_DIM(BN);
 KILN_DIM(BK);
 
-// A product whose operands are indexed, behind masks: `own` ones ask each view for its own extents, others
-// ask the left operand for all of K.
+// A product of operands that are gathered under masks. With `own`, each mask compares with the extents of its
+// own view; otherwise the masks of both operands compare K with the columns of a.
 template <bool own>
 const auto product = [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
   auto m = program_id(0) * BM;
@@ -51,7 +50,7 @@ int count(const ir::Kernel& kernel, ir::Opcode code) {
 
 } // namespace
 
-TEST_CASE("an indexed product is one of tiles, and grouped as such") {
+TEST_CASE("a product of gathered operands becomes one of tiles, whose programs form groups") {
   auto recorded = kernel("product", product<true>).record();
   auto lowered = passes::lower_generic(*recorded, {{BM = 16, BN = 32, BK = 8}, {}, false});
   CHECK(count(*lowered, ir::Opcode::ViewGather) == 0);
@@ -60,7 +59,7 @@ TEST_CASE("an indexed product is one of tiles, and grouped as such") {
   CHECK(cpu::grouping_of(*lowered, cpu::host_target()).has_groups());
 }
 
-TEST_CASE("indexed products agree with double precision on ragged sizes") {
+TEST_CASE("products of gathered operands agree with double precision on ragged sizes") {
   const auto own = kernel("own", product<true>), other = kernel("other", product<false>);
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
@@ -83,7 +82,7 @@ TEST_CASE("indexed products agree with double precision on ragged sizes") {
     }
 }
 
-TEST_CASE("pointers to neighbours are read and written as vectors, up to the mask and no further") {
+TEST_CASE("loads and stores through consecutive pointers respect their masks") {
   const auto scale = kernel("scale", [](raw::Ptr<const float> x, raw::Ptr<float> y, Scalar<std::int64_t> rows,
                                         Scalar<std::int64_t> columns, Scalar<std::int64_t> stride) {
     Tile row = expand<1>(program_id(0) * BM + arange(BM));
@@ -101,7 +100,7 @@ TEST_CASE("pointers to neighbours are read and written as vectors, up to the mas
                columns = static_cast<std::int64_t>(random() % 200),
                stride = columns + static_cast<std::int64_t>(random() % 5);
     CAPTURE(bm, bn, rows, columns, stride);
-    // What lies between the rows and after the last is not ours.
+    // The kernel must not change the padding between rows and after the last one.
     std::vector<float> x(static_cast<std::size_t>(rows * stride + 1)), y(x.size(), -7.0f);
     for (float& v : x)
       v = static_cast<float>(random() % 1000);
@@ -119,7 +118,7 @@ TEST_CASE("pointers to neighbours are read and written as vectors, up to the mas
   }
 }
 
-TEST_CASE("how tiles of indices and pointers grow along an axis") {
+TEST_CASE("the step of tiles of indices and pointers along an axis is known") {
   auto kernel = ir::parse(R"(
 kernel @steps(%p: ptr<f32>, %v: view<f32, 1>, %n: i64, %small: i32) {
   %z = constant {value = 0} : i64
@@ -146,7 +145,7 @@ kernel @steps(%p: ptr<f32>, %v: view<f32, 1>, %n: i64, %small: i32) {
   std::vector<const ir::Value*> results;
   for (const auto& op : kernel->body.ops)
     results.push_back(op->result());
-  // In the order of the text.
+  // The results in the order of the text.
   enum {
     z,
     range,
@@ -183,7 +182,7 @@ kernel @steps(%p: ptr<f32>, %v: view<f32, 1>, %n: i64, %small: i32) {
   CHECK(step(moved, 1) == 1);
   CHECK(step(scaled, 0) == 0);
   CHECK_FALSE(step(scaled, 1));
-  CHECK_FALSE(step(wide, 0)); // may wrap at 32 bits
+  CHECK_FALSE(step(wide, 0)); // it may wrap to 32 bits
   CHECK(step(plain, 0) == 1);
   CHECK_FALSE(step(byte, 0));
   CHECK(step(at, 1) == 1);
@@ -194,7 +193,7 @@ kernel @steps(%p: ptr<f32>, %v: view<f32, 1>, %n: i64, %small: i32) {
   CHECK(passes::index_tile(results[turned]) == passes::IndexTile{nullptr, 0, 0});
 }
 
-TEST_CASE("indices and masks that are made of each other, again and again, are read in little time") {
+TEST_CASE("indices and masks with exponentially many paths are analysed in little time") {
   std::string text = R"(
 kernel @fibonacci(%v: view<f32, 1>, %some: bool) {
   %one = constant {value = 1} : i64
@@ -212,5 +211,5 @@ kernel @fibonacci(%v: view<f32, 1>, %some: bool) {
           "  view_scatter %v, %t, %x58\n}\n";
   auto kernel = ir::parse(text, "test");
   passes::find_pass("tile-accesses").run(*kernel, {});
-  CHECK(count(*kernel, ir::Opcode::ViewGather) == 1); // they are no numbers that it knows
+  CHECK(count(*kernel, ir::Opcode::ViewGather) == 1); // the indices are no index tiles
 }
