@@ -3,6 +3,8 @@
 
 #include "disk_cache_support.h"
 
+#include <kiln/jit/base/options.h>
+
 #include <csignal>
 
 #include <sys/mount.h>
@@ -302,7 +304,8 @@ TEST_CASE("the standard cache reads its limit once and writes its warnings to st
   fs::permissions(folder.path() / "open", fs::perms(0777));
   const Environment kiln("KILN_CACHE_DIR", (folder.path() / "open").c_str()),
       limit("KILN_CACHE_LIMIT", "plenty");
-  const pid_t child = fork(); // so that the standard cache of this process is not used
+  const kiln::ScopedOptions scope(kiln::Options{}); // independent of KILN_LOG
+  const pid_t child = fork();                       // so that the standard cache of this process is not used
   REQUIRE(child >= 0);
   if (child == 0) {
     if (!freopen(err.c_str(), "w", stderr)) _exit(2);
