@@ -29,7 +29,7 @@ void check_room(Device device, std::int64_t needed, std::int64_t arrays) {
   const std::int64_t memory = device.properties().memory_bytes;
   if (memory <= 0 || needed <= memory - memory / 8) return;
   const auto text = [](std::int64_t bytes) { return cli::bytes_text(static_cast<double>(bytes)); };
-  throw UserError("the measured launch has " + text(arrays) + "of arrays, needs " + text(needed) +
+  throw UserError("the measured launch has " + text(arrays) + " of arrays and needs " + text(needed) +
                   " to be measured and checked, but " + to_string(device) + " has only " + text(memory) +
                   "; choose smaller sizes");
 }
