@@ -10,7 +10,7 @@ namespace kiln::cpu {
 
 inline constexpr int line_bytes = 64;
 // The cache to prefetch into. The numbers are those of llvm.prefetch.
-enum class Cache : std::uint8_t { Second = 2, First = 3 };
+enum class Cache : std::uint8_t { L2 = 2, L1 = 3 };
 
 // Prefetches the cache line at `address`, which need not be a valid address. L1 can wait for few lines at a
 // time: on Zen 4, memory arrives in L1 at 9 GB/s and in L2 at 25 GB/s.

@@ -111,7 +111,7 @@ struct AmxKernel {
           add_bytes(b_panel, b.CreateMul(along_row, b.getInt64(static_cast<std::uint64_t>(plan.nr()))));
       for (std::int64_t row = 0; row < tuning::amx_prefetch_rows; ++row) {
         Value* at = add_bytes(ahead, b.CreateMul(ahead_stride, b.getInt64(static_cast<std::uint64_t>(row))));
-        prefetch_line(b, add_bytes(at, along_row), Cache::Second);
+        prefetch_line(b, add_bytes(at, along_row), Cache::L2);
       }
       for (int i = 0; i < halves; ++i) {
         tile_memory(llvm::Intrinsic::x86_tileloadd64, first_a_tile + i, tile_address(a_at, a_stride, i, 0),
@@ -139,7 +139,7 @@ struct AmxKernel {
     for (std::int64_t row = first; row < first + rows; ++row) {
       Value* at = add_bytes(sliver, b.CreateMul(b_stride, b.getInt64(static_cast<std::uint64_t>(row))));
       for (int j = 0; j < 2; ++j)
-        prefetch_line(b, add_bytes(at, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))), Cache::First);
+        prefetch_line(b, add_bytes(at, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))), Cache::L1);
     }
   }
 

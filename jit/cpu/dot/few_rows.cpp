@@ -84,7 +84,7 @@ struct FewRows {
       Value* row = at(element, b_pointer, b.CreateAdd(k0, number(p)), b_stride, j);
       if (!mask && !plan.target.hardware_prefetches_rows)
         prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), row, tuning::skinny_prefetch_bytes),
-                       vectors * plan.lanes * size_of(plan.shape.b), Cache::Second);
+                       vectors * plan.lanes * size_of(plan.shape.b), Cache::L2);
       for (int v = 0; v < vectors; ++v)
         of_b.push_back(load(plan.shape.b,
                             b.CreateConstGEP1_64(element, row, static_cast<std::uint64_t>(v * plan.lanes)),
@@ -177,7 +177,7 @@ struct FewRows {
       Value* column = place(plan.shape.b, of_b[j]);
       if (prefetches)
         prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), column, tuning::skinny_prefetch_bytes),
-                       plan.lanes * size_of(plan.shape.b), Cache::Second);
+                       plan.lanes * size_of(plan.shape.b), Cache::L2);
       Value* y = load(plan.shape.b, column, mask);
       for (std::size_t i = 0; i < x.size(); ++i)
         next[i * of_b.size() + j] = fused(x[i], y, sums[i * of_b.size() + j]);

@@ -219,7 +219,7 @@ struct Microkernel {
       Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
       auto prefetch = [&](int column) {
         Value* at = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(column));
-        prefetch_line(b, at, Cache::First);
+        prefetch_line(b, at, Cache::L1);
       };
       for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
         prefetch(j);
@@ -259,9 +259,9 @@ struct Microkernel {
     const State first{b.getInt64(0), panel, repeated(start, rows)};
     auto one_step = [&](const State& at) {
       if (plan.streams_b() || packs)
-        prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::Second);
+        prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::L2);
       if (plan.target.slow_l2)
-        prefetch_rows_ahead(at.b_row, b_stride, tuning::sliver_prefetch_rows, Cache::First);
+        prefetch_rows_ahead(at.b_row, b_stride, tuning::sliver_prefetch_rows, Cache::L1);
       const auto b_vectors = packs ? load_source_rows(at.b_row, b_stride) : load_row(at.b_row);
       if (packs)
         store_row(b_vectors,
@@ -302,7 +302,7 @@ struct Microkernel {
             for (unsigned r = 0; r < rows; ++r)
               prefetch_line(
                   b, b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.step),
-                  Cache::First);
+                  Cache::L1);
             Value* end = b.CreateAdd(at.step, b.getInt64(static_cast<std::uint64_t>(steps)));
             return to_the_end(at, b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, k));
           },

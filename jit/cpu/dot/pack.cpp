@@ -74,7 +74,7 @@ struct Packer {
                                                                    : tuning::pack_prefetch_rows));
     for (int i = 0; i < group; ++i) {
       Value* row = b.CreateAdd(first, b.getInt64(static_cast<std::uint64_t>(i)));
-      prefetch_line(b, source_at(row, c), Cache::Second);
+      prefetch_line(b, source_at(row, c), Cache::L2);
     }
   }
 
@@ -240,7 +240,7 @@ struct Packer {
     // The hardware does not prefetch sixteen columns at once this far.
     if (!spec.target.hardware_prefetches_rows)
       prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, tuning::pack_prefetch_column_bytes),
-                    Cache::Second);
+                    Cache::L2);
     Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
     return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }

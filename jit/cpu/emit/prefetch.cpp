@@ -42,7 +42,7 @@ void KernelEmitter::prefetch_ahead(Nest& nest, const ir::Op& load, const Access&
   const ir::Type& view = load.operand(0)->type;
   if (view.view_rank < nest.roots[0].op->operand(0)->type.view_rank) return;
   prefetch_lines(b_, b_.CreateGEP(b_.getInt8Ty(), access.address, bytes_ahead(load.operand(0))),
-                 nest.lanes * size_of(view.dtype), Cache::Second);
+                 nest.lanes * size_of(view.dtype), Cache::L2);
 }
 
 // Returns 0, which prefetches the current line again, where the end of the row is near and the next row does
@@ -140,7 +140,7 @@ void KernelEmitter::prefetch_below(int lanes, const ir::Op& load, const Access& 
   Value* distance = b_.CreateSelect(b_.CreateAnd(large, inside), b_.CreateMul(stride_bytes, rows),
                                     index_constant(0)); // which prefetches the current line again
   Value* below = b_.CreateGEP(b_.getInt8Ty(), access.address, distance);
-  const Cache into = tile_bytes >= tuning::min_l2_prefetched_bytes ? Cache::Second : Cache::First;
+  const Cache into = tile_bytes >= tuning::min_l2_prefetched_bytes ? Cache::L2 : Cache::L1;
   for (llvm::Instruction* call : prefetch_lines(b_, below, lanes * tile.element_bytes(), into))
     prefetches_[&load].calls.emplace_back(call);
 }
