@@ -72,7 +72,7 @@ TEST_CASE("lanes that only exit do not skip a barrier", "[emulator]") {
   check_clean("setp.ge.u32 %p1, %r0, 5; @%p0 bra WORK;\n@%p1 bra DONE;\nWORK:" + work + "\nDONE:");
   // In one of two branches that both do something and reconverge before the barrier.
   check_clean("setp.lt.u32 %p1, %r0, 5; setp.lt.u32 %p2, %r0, 3;\n@%p1 bra LEFT;\n"
-              "st.global.u32 [%x0], 1;\nbra JOINED;\nLEFT: st.global.u32 [%x0], 2;\n@%p2 ret;\nMEET:" +
+              "st.global.u32 [%x0], 1;\nbra JOINED;\nLEFT: st.global.u32 [%x0], 2;\n@%p2 ret;\nJOINED:" +
               work);
   // From within a function, after a barrier that all lanes reached, and in a loop before its first barrier.
   check_clean("call check, ();" + work, ".func check() { .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; "
@@ -81,7 +81,7 @@ TEST_CASE("lanes that only exit do not skip a barrier", "[emulator]") {
   check_clean("mov.u32 %r1, 0;\nLOOP: @!%p0 ret;\nbar.sync 0;\nst.global.u32 [%x0], %r1;\n"
               "add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 3;\n@%p1 bra LOOP;");
   // A branch after which all lanes reconverge.
-  check_clean("@%p0 bra LEFT;\nst.global.u32 [%x0], 1;\nbra JOINED;\nLEFT: st.global.u32 [%x0], 2;\nMEET:" +
+  check_clean("@%p0 bra LEFT;\nst.global.u32 [%x0], 1;\nbra JOINED;\nLEFT: st.global.u32 [%x0], 2;\nJOINED:" +
               work);
   // Barriers that are not .aligned, and whole warps.
   check_clean("@!%p0 bra REST;\nbarrier.sync 1, 32;\nREST: st.global.u32 [%x0], %r0;\nsetp.lt.u32 %p1, %r0, "
