@@ -87,7 +87,7 @@ Findings check_environment(const Variables& variables) {
       continue;
     }
     const std::string meant = cli::nearest(name, known_variables());
-    findings.push_back({"environment", Verdict::warning, name + " is set, and nothing reads it",
+    findings.push_back({"environment", Verdict::warning, name + " is set, but nothing reads it",
                         meant.empty() ? "unset it" : "did you mean " + meant + "?"});
   }
   add_option_warnings(findings, variables);
