@@ -164,7 +164,8 @@ configure_and_build() {
     die "cmake could not configure $build"
   fi
   say "building in $build with $jobs jobs"
-  if ! "${wrapper[@]}" ninja -C "$build" -j "$jobs" "$@" 2>&1 | tee "$log"; then
+  "${wrapper[@]}" ninja -C "$build" -j "$jobs" "$@" 2>&1 | tee "$log"
+  if [ "${PIPESTATUS[0]}" != 0 ]; then
     # g++ says so of its compiler proper, clang of itself; the shell says it of a linker.
     if grep -qE 'Killed|signal 9|out of memory|virtual memory exhausted|bad_alloc|exit code 137' "$log"; then
       rm -f "$log"
@@ -179,8 +180,9 @@ configure_and_build() {
 
 # Runs ctest, and prints which tests took longest.
 run_tests() {
-  local code=0 report=$build/Testing/times.xml
-  "${wrapper[@]}" ctest --test-dir "$build" --output-on-failure -j "$jobs" --timeout 600 --no-tests=error --output-junit "$PWD/$report" "$@" ||
+  local code=0 report
+  report=$(cd "$build" && pwd)/times.xml
+  "${wrapper[@]}" ctest --test-dir "$build" --output-on-failure -j "$jobs" --timeout 600 --no-tests=error --output-junit "$report" "$@" ||
     code=$?
   if [ -s "$report" ]; then
     say "the ten slowest tests, in seconds:"
@@ -191,7 +193,6 @@ run_tests() {
 }
 
 wrapper=()
-set -o pipefail
 command=${1:-help}
 shift || true
 case $command in
