@@ -1,10 +1,13 @@
 // Defines the modes in which an application chooses its configs at run time, and how a mode is parsed.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 enum class Mode : std::uint8_t {
@@ -24,3 +27,4 @@ Mode parse_mode(std::string_view text, const std::string& where);
 Mode default_mode();
 
 } // namespace kiln::tune
+KILN_API_END

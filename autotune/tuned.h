@@ -31,6 +31,7 @@
 #include <kiln/autotune/records/bucket.h>
 #include <kiln/autotune/run/tuner.h>
 #include <kiln/autotune/space/space.h>
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 
 #include <functional>
@@ -39,6 +40,7 @@
 #include <string>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 // One size of a problem: the extent of a view along an axis, or the value of an integer scalar.
@@ -161,3 +163,4 @@ TunedKernel<P...> tuned(const Kernel<P...>& kernel, tune::Space space, tune::Tun
 }
 
 } // namespace kiln
+KILN_API_END

@@ -1,6 +1,8 @@
 // Defines Config, the sizes and options that a kernel is compiled with: `{BM = 128, BN = 64, num_warps = 8}`.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <string_view>
 #include <type_traits>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -87,3 +90,4 @@ inline constexpr std::string_view option_names[] = {"num_warps", "num_stages", "
 bool is_option(std::string_view name);
 
 } // namespace kiln
+KILN_API_END

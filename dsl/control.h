@@ -12,8 +12,10 @@
 // same dtypes and dimensions; several values are one state(a, b), which the body may take in parts.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/state.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // Hints for the compilation of a loop. `stages` is the number of iterations whose loads are in flight at
@@ -513,3 +515,4 @@ Var(X) -> Var<detail::tile_of_t<X>>;
 template <detail::Number N> Var(N) -> Var<typename detail::ElementOf<detail::own_dtype<N>>::type>;
 
 } // namespace kiln
+KILN_API_END

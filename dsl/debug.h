@@ -1,9 +1,11 @@
 // Checks what a kernel relies on (expects, device_assert) and prints values from it (device_print).
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/functions.h>
 #include <kiln/dsl/state.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -116,3 +118,4 @@ void device_print(const T&, const X&...) {
 }
 
 } // namespace kiln
+KILN_API_END

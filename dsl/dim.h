@@ -9,11 +9,13 @@
 // stay different even where a config gives them the same size.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/config.h>
 
 #include <cstdint>
 #include <type_traits>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // The base of every dimension.
@@ -203,6 +205,7 @@ template <char... Digits> consteval auto operator""_c() {
 } // namespace literals
 
 } // namespace kiln
+KILN_API_END
 
 // Declares a named dimension. Use it at namespace scope. `NAME = 128` in a config binds its size.
 #define KILN_DIM(NAME)                                                                                       \

@@ -1,12 +1,15 @@
 // Defines the dtypes (element types of tiles) and the C++ types that name them.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // The dtype of an element: bool, integers by sign and width in bits, and floats. F8E4M3 and F8E5M2 are the
@@ -162,3 +165,4 @@ inline constexpr bool is_small_float = std::is_same_v<T, f16> || std::is_same_v<
                                        std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
 
 } // namespace kiln
+KILN_API_END

@@ -1,12 +1,15 @@
 // Defines the exceptions that Kiln throws: one class for each party that can be at fault.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // A line of the user's source. `file` is a string literal or interned, so it stays valid until the process
@@ -65,3 +68,4 @@ void internal_check(bool ok, F&& what, std::source_location here = std::source_l
 }
 
 } // namespace kiln
+KILN_API_END

@@ -9,8 +9,10 @@
 // error message.)
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/operators.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -413,3 +415,4 @@ auto silu(const A& a, detail::Location loc = detail::Location::current()) {
 }
 
 } // namespace kiln
+KILN_API_END

@@ -5,8 +5,10 @@
 //   auto line = interleave(low, high);      // [BM] and [BM] to [BM * 2]: low[0], high[0], low[1], ...
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/reduce.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -85,3 +87,4 @@ auto interleave(const A& a, const B& b, detail::Location loc = detail::Location:
 }
 
 } // namespace kiln
+KILN_API_END

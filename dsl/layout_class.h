@@ -1,8 +1,11 @@
 // Defines the layout classes of views, which are all that a kernel is specialised for besides its config.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <cstdint>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // What is known about a view's memory when a kernel is compiled:
@@ -13,3 +16,4 @@ namespace kiln {
 enum class LayoutClass : std::uint8_t { Any, Unit, Aligned };
 
 } // namespace kiln
+KILN_API_END

@@ -13,8 +13,10 @@
 // in between would add three lines to what the compiler says about a mistake.)
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/tile.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -422,3 +424,4 @@ A& operator>>=(A& a, const B& b) {
 }
 
 } // namespace kiln
+KILN_API_END

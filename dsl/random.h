@@ -8,9 +8,11 @@
 // and rand give the same bits on every device; randn is as accurate as log, sqrt and cos are there.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/functions.h>
 #include <kiln/dsl/state.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -94,3 +96,4 @@ auto randn(const Seed& seed, const X& offsets, detail::Location loc = detail::Lo
 }
 
 } // namespace kiln
+KILN_API_END

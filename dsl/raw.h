@@ -4,8 +4,10 @@
 //   auto x = raw::load(p + offsets, mask, 0);    // offsets count elements, not bytes
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/view.h>
 
+KILN_API_BEGIN
 namespace kiln::raw {
 
 // A pointer parameter; a Ptr<const T> can only be loaded from. Adding a tile of integers, which count
@@ -353,3 +355,4 @@ auto atomic_compare_exchange(const P& pointers, const E& expected, const V& desi
 }
 
 } // namespace kiln::raw
+KILN_API_END

@@ -3,8 +3,10 @@
 // With a Recipe, code that is compiled once in the library can record a kernel for any config.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/raw.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -111,3 +113,4 @@ template <class F> Recipe make_recipe(const char* name, const F& function) {
 
 } // namespace detail
 } // namespace kiln
+KILN_API_END

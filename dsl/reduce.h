@@ -12,10 +12,12 @@
 // max.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/functions.h>
 #include <kiln/dsl/shape.h>
 #include <kiln/dsl/state.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // An argument of reductions: the reduced axis stays, with extent 1.
@@ -459,3 +461,4 @@ auto cumprod(const X& x, A a, ScanOptions options = {}, detail::Location loc = d
 }
 
 } // namespace kiln
+KILN_API_END

@@ -2,10 +2,12 @@
 // multiplies them as matrices (dot).
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/operators.h>
 
 #include <utility>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -455,3 +457,4 @@ auto dot(const A& a, const B& b, const C& accumulator, Precision precision = Pre
 }
 
 } // namespace kiln
+KILN_API_END

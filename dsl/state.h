@@ -1,10 +1,12 @@
 // Defines state(a, b), with which loops carry and branches return several tiles as one value.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/detail/state_mistakes.h>
 #include <kiln/dsl/detail/tuple.h>
 #include <kiln/dsl/operators.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -171,3 +173,4 @@ template <class S, class X>
 inline constexpr bool returns = is_poisoned<S> || is_poisoned<X> || returns_state<S, X>();
 } // namespace detail
 } // namespace kiln
+KILN_API_END

@@ -10,8 +10,10 @@
 // with; SEMANTICS.md has the rules of promotion.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/detail/traits.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 template <class T, auto... D> class Tile;
@@ -347,3 +349,4 @@ template <detail::Number N> Tile(N) -> Tile<typename detail::ElementOf<detail::o
 Tile(Poison) -> Tile<Poison>;
 
 } // namespace kiln
+KILN_API_END

@@ -1,8 +1,10 @@
 // Defines TileRef, which view.tile and view.at return: a place in memory to load, store or update atomically.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/detail/memory_operands.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // The memory order of an atomic operation, with the meaning that it has in C++ and PTX.
@@ -362,3 +364,4 @@ template <class T, int R, class... D>
 Tile(const TileRef<T, R, detail::Shape<D...>>&) -> Tile<std::remove_const_t<T>, D{}...>;
 
 } // namespace kiln
+KILN_API_END

@@ -13,10 +13,12 @@
 // of the mask read as. All extents, strides and offsets are i64 and count elements, not bytes.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/detail/tuple.h>
 #include <kiln/dsl/layout_class.h>
 #include <kiln/dsl/tile_ref.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -236,3 +238,4 @@ Scalar<std::int64_t> dim_size(D, detail::Location loc = detail::Location::curren
 }
 
 } // namespace kiln
+KILN_API_END

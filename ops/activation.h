@@ -1,8 +1,11 @@
 // Lists the activation functions that ops can apply.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <cstdint>
 
+KILN_API_BEGIN
 namespace kiln::ops {
 
 // `none` is the identity, relu(x) is max(x, 0), gelu is the exact one with the error function, and silu(x) is
@@ -14,3 +17,4 @@ inline constexpr int activation_count = 4;
 const char* name(Activation activation);
 
 } // namespace kiln::ops
+KILN_API_END

@@ -14,8 +14,11 @@
 #ifndef KILN_OPS_C_API_H
 #define KILN_OPS_C_API_H
 
+#include <kiln/dsl/api.h>
+
 #include <dlpack/dlpack.h>
 
+KILN_API_BEGIN
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -50,5 +53,6 @@ int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, c
 #ifdef __cplusplus
 }
 #endif
+KILN_API_END
 
 #endif

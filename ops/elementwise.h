@@ -13,11 +13,13 @@
 // are thread-safe.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/activation.h>
 #include <kiln/ops/detail/element.h>
 #include <kiln/ops/detail/stream_at.h>
 
+KILN_API_BEGIN
 namespace kiln::ops {
 
 #define KILN_OPS_ELEMENTWISE(T)                                                                              \
@@ -35,3 +37,4 @@ template <class T> const ActivationKernel<T>& activation_kernel(Activation activ
 template <class T> const ActivationMulKernel<T>& activation_mul_kernel(Activation activation);
 
 } // namespace kiln::ops
+KILN_API_END

@@ -18,11 +18,13 @@
 // matmul_config is always used.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/activation.h>
 #include <kiln/ops/detail/element.h>
 #include <kiln/ops/detail/stream_at.h>
 
+KILN_API_BEGIN
 namespace kiln::ops {
 
 struct MatmulOptions {
@@ -49,3 +51,4 @@ template <class T> const LinearKernel<T>& linear_kernel(Activation activation = 
 Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k);
 
 } // namespace kiln::ops
+KILN_API_END

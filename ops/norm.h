@@ -16,10 +16,12 @@
 // width of the rows.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/detail/element.h>
 #include <kiln/ops/detail/stream_at.h>
 
+KILN_API_BEGIN
 namespace kiln::ops {
 
 struct NormOptions {
@@ -48,3 +50,4 @@ template <class T> const RmsnormKernel<T>& rmsnorm_kernel();
 template <class T> const RmsnormKernel<T>& rmsnorm_looped_kernel();
 
 } // namespace kiln::ops
+KILN_API_END

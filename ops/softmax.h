@@ -14,10 +14,12 @@
 // the width of the rows. KILN_TUNE (see autotune/mode.h) decides which configs are looked up.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/detail/element.h>
 #include <kiln/ops/detail/stream_at.h>
 
+KILN_API_BEGIN
 namespace kiln::ops {
 
 #define KILN_OPS_SOFTMAX(T)                                                                                  \
@@ -32,3 +34,4 @@ template <class T> const SoftmaxKernel<T>& softmax_kernel();
 template <class T> const SoftmaxKernel<T>& softmax_looped_kernel();
 
 } // namespace kiln::ops
+KILN_API_END

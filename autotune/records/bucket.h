@@ -9,6 +9,7 @@
 #pragma once
 
 #include <kiln/autotune/space/space.h>
+#include <kiln/dsl/api.h>
 
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 enum class BucketRule : std::uint8_t {
@@ -65,3 +67,4 @@ private:
 };
 
 } // namespace kiln::tune
+KILN_API_END

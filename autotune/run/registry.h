@@ -16,11 +16,13 @@
 #pragma once
 
 #include <kiln/autotune/run/task.h>
+#include <kiln/dsl/api.h>
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 struct TunableKernel {
@@ -52,3 +54,4 @@ Task make_task(const TunableKernel& kernel, const std::string& dtype, const std:
                Device device);
 
 } // namespace kiln::tune
+KILN_API_END

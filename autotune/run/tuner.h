@@ -7,12 +7,14 @@
 #include <kiln/autotune/mode.h>
 #include <kiln/autotune/search/result.h>
 #include <kiln/autotune/space/space.h>
+#include <kiln/dsl/api.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 struct Machine;
@@ -94,3 +96,4 @@ int interruptions() noexcept;
 Table table_of(const Tuning& tuning);
 
 } // namespace kiln::tune
+KILN_API_END

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/autotune/space/trial.h>
+#include <kiln/dsl/api.h>
 
 #include <algorithm>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 struct Budget {
@@ -60,3 +62,4 @@ using Others = std::function<News()>; // called before each batch except the fir
 using Progress = std::function<bool(const SearchResult& so_far)>;
 
 } // namespace kiln::tune
+KILN_API_END

@@ -19,6 +19,7 @@
 
 #include <kiln/autotune/random.h>
 #include <kiln/autotune/stop.h>
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/config.h>
 #include <kiln/dsl/dim.h>
 #include <kiln/dsl/error.h>
@@ -36,6 +37,7 @@
 #include <utility>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 // The problem to compute: named sizes, and whatever else distinguishes problems, such as dtypes and layouts.
@@ -240,3 +242,4 @@ private:
 };
 
 } // namespace kiln::tune
+KILN_API_END

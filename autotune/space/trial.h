@@ -2,10 +2,12 @@
 #pragma once
 
 #include <kiln/autotune/space/space.h>
+#include <kiln/dsl/api.h>
 
 #include <map>
 #include <string>
 
+KILN_API_BEGIN
 namespace kiln::tune {
 
 enum class Status : std::uint8_t {
@@ -53,3 +55,4 @@ struct Trial {
 };
 
 } // namespace kiln::tune
+KILN_API_END

@@ -2,6 +2,7 @@
 // they are compiled once, in the library.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/dim.h>
 #include <kiln/dsl/dtype.h>
 #include <kiln/dsl/ir/ops.h>
@@ -9,6 +10,7 @@
 #include <initializer_list>
 #include <source_location>
 
+KILN_API_BEGIN
 namespace kiln::ir {
 struct Value;
 } // namespace kiln::ir
@@ -165,3 +167,4 @@ private:
 };
 
 } // namespace kiln::detail
+KILN_API_END

@@ -2,8 +2,10 @@
 // store.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/functions.h>
 
+KILN_API_BEGIN
 namespace kiln::detail {
 
 struct NoMask {};
@@ -66,3 +68,4 @@ template <class S, class T, class O> struct OtherHandle {
 };
 
 } // namespace kiln::detail
+KILN_API_END

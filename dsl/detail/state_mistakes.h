@@ -2,9 +2,11 @@
 // tiles often contain this mistake at first.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/detail/tuple.h>
 #include <kiln/dsl/tile.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -69,3 +71,4 @@ Poison where(const C&, const A&, const B&) {
 }
 
 } // namespace kiln
+KILN_API_END

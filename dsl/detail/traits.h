@@ -1,8 +1,10 @@
 // Defines shapes as type lists, the promotion of dtypes, and the concepts that constrain operators.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/detail/emit.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 struct Poison;
@@ -281,3 +283,4 @@ template <class S> using elements_t = typename Elements<S>::type;
 
 } // namespace detail
 } // namespace kiln
+KILN_API_END

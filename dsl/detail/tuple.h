@@ -2,8 +2,11 @@
 // reduce.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <utility>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -33,3 +36,4 @@ struct std::tuple_size<kiln::Tuple<T...>> : std::integral_constant<std::size_t, 
 template <std::size_t I, class... T> struct std::tuple_element<I, kiln::Tuple<T...>> {
   using type = decltype(std::declval<const kiln::Tuple<T...>&>().template get<I>());
 };
+KILN_API_END

@@ -2,6 +2,9 @@
 // cache.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
+KILN_API_BEGIN
 namespace kiln {
 const char* version();      // "0.1.0"
 const char* llvm_version(); // "22.1.8"
@@ -10,3 +13,4 @@ const char* llvm_version(); // "22.1.8"
 // cache/source_digest.h.)
 inline constexpr int code_generation_version = 66;
 } // namespace kiln
+KILN_API_END

@@ -20,6 +20,7 @@
 // A Counters object is used by one thread at a time.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/emulator/core/probe.h>
 
 #include <array>
@@ -29,6 +30,7 @@
 #include <string>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::emulator {
 
 struct SpaceCounts {
@@ -99,3 +101,4 @@ std::string text_of(const std::vector<KernelCounts>& kernels);
 std::string json_of(const std::vector<KernelCounts>& kernels);
 
 } // namespace kiln::emulator
+KILN_API_END

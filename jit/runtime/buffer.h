@@ -18,11 +18,13 @@
 // be used from different threads at the same time; one Buffer needs a lock if several threads modify it.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/device.h>
 
 #include <cstdint>
 #include <source_location>
 
+KILN_API_BEGIN
 namespace kiln {
 
 class Buffer {
@@ -51,3 +53,4 @@ private:
 };
 
 } // namespace kiln
+KILN_API_END

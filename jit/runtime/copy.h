@@ -18,11 +18,13 @@
 // TargetError if the device has failed. Thread-safe.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/stream.h>
 
 #include <cstdint>
 #include <source_location>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // Copies `bytes` bytes. On a CUDA device the two ranges must not overlap.
@@ -42,3 +44,4 @@ void fill_bytes_now(Device device, void* to, unsigned char value, std::int64_t b
 
 } // namespace detail
 } // namespace kiln
+KILN_API_END

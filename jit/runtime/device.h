@@ -24,12 +24,15 @@
 // are thread-safe.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <string>
 #include <string_view>
 
+KILN_API_BEGIN
 namespace kiln {
 
 enum class DeviceKind : std::uint8_t { Cpu, Cuda, Emulated };
@@ -126,3 +129,4 @@ template <> struct std::hash<kiln::Device> {
     return (static_cast<std::size_t>(d.kind()) << 32) ^ static_cast<std::uint32_t>(d.index());
   }
 };
+KILN_API_END

@@ -14,9 +14,12 @@
 // destruction. An Event may be destroyed while a record is pending.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <memory>
 #include <source_location>
 
+KILN_API_BEGIN
 namespace kiln {
 
 class Stream;
@@ -49,3 +52,4 @@ private:
 };
 
 } // namespace kiln
+KILN_API_END

@@ -33,6 +33,7 @@
 // or compiles, because the child can never acquire locks that such a thread holds.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/device.h>
 #include <kiln/jit/runtime/event.h>
 
@@ -41,6 +42,7 @@
 #include <memory>
 #include <source_location>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -119,3 +121,4 @@ private:
 };
 
 } // namespace kiln
+KILN_API_END

@@ -10,6 +10,7 @@
 // dereferenced there: copy the tensor with `to(Device::cpu())`, or use copy.h.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/buffer.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/jit/runtime/tensor_view.h>
@@ -17,6 +18,7 @@
 #include <cstring>
 #include <utility>
 
+KILN_API_BEGIN
 namespace kiln {
 
 template <class T, int Rank> class Tensor {
@@ -116,3 +118,4 @@ private:
 };
 
 } // namespace kiln
+KILN_API_END

@@ -12,6 +12,8 @@
 // misaligned pointer, an index out of range) throw UserError with the caller's file and line.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include <type_traits>
 #include <utility>
 
+KILN_API_BEGIN
 namespace kiln {
 
 inline constexpr int max_rank = 8;
@@ -265,3 +268,4 @@ TensorView(C&&, const Extent (&)[R], std::source_location = {})
     -> TensorView<detail::ContainedElement<C>, static_cast<int>(R)>;
 
 } // namespace kiln
+KILN_API_END

@@ -10,7 +10,8 @@ rm -rf "$bundle"
 mkdir -p "$bundle"/{bin,lib/fallback,share/samples}
 
 put() { install -s --strip-program="${STRIP:-strip}" -m 755 "$1" "$2"; }
-put "$build/lib/libkiln.so.0" "$bundle/lib/libkiln.so.0"
+# The tests need the library that exports all names.
+put "$build/lib/internals/libkiln.so.0" "$bundle/lib/libkiln.so.0"
 for program in kiln kiln_demo 01_vector_add 02_fused_expression 03_softmax 04_layernorm 05_matmul 06_stencil llama_mlp bench_gpu cuda_tests cuda_ops_tests; do
   put "$build/bin/$program" "$bundle/bin/$program"
 done

@@ -1,10 +1,13 @@
 // Runs the `kiln` command: finds a subcommand by its name and calls it.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::cli {
 
 inline constexpr int wrong_usage = 2; // exit code
@@ -19,3 +22,4 @@ void print_json_error(int argc, char** argv, const std::string& error);
 std::string nearest(std::string_view typed, const std::vector<std::string>& names);
 
 } // namespace kiln::cli
+KILN_API_END

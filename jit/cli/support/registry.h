@@ -20,12 +20,14 @@
 // register before main; nothing may register later. This header is cheap to include.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/config.h>
 
 #include <memory>
 #include <string_view>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace ir {
@@ -96,3 +98,4 @@ const RegisteredKernel* find_kernel(std::string_view name); // null if there is 
 
 } // namespace cli
 } // namespace kiln
+KILN_API_END

@@ -1,8 +1,11 @@
 // The interface of probes, which observe what a kernel does: race checks and counters.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include "async_operation.h"
 
+KILN_API_BEGIN
 namespace kiln::emulator {
 
 // One instruction's access by the lanes of a warp, after the checks for bounds. Lanes that failed them are
@@ -90,3 +93,4 @@ public:
 };
 
 } // namespace kiln::emulator
+KILN_API_END

@@ -20,12 +20,14 @@
 // Thread-safe.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/view.h>
 #include <kiln/jit/runtime/assign/expression.h>
 #include <kiln/jit/runtime/stream.h>
 
 #include <atomic>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -120,3 +122,4 @@ void assign(O&&, const E&) {
 }
 
 } // namespace kiln
+KILN_API_END

@@ -13,9 +13,11 @@
 // as the memory of its tensors lives.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/assign/expression_nodes.h>
 #include <kiln/jit/runtime/assign/expression_ops.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // --- Operators --------------------------------------------------------------------------------------------
@@ -430,3 +432,4 @@ auto map(const F&, const X&... x) {
 }
 
 } // namespace kiln
+KILN_API_END

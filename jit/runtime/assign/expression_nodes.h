@@ -1,9 +1,11 @@
 // The nodes of whole-tensor expressions: views, numbers and operations. Not for users; see expression.h.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/functions.h>
 #include <kiln/jit/runtime/tensor.h>
 
+KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
@@ -192,3 +194,4 @@ template <bool ok, class Op, class... X> auto whole_if(const X&... x) {
 
 } // namespace detail
 } // namespace kiln
+KILN_API_END

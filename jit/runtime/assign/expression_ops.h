@@ -1,8 +1,10 @@
 // The operations of whole-tensor expressions as functions of tiles.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/functions.h>
 
+KILN_API_BEGIN
 // Calls are qualified, because argument-dependent lookup on the location would also find functions of std.
 namespace kiln::detail::whole_op {
 #define KILN_UNARY(OP, CALL)                                                                                 \
@@ -86,3 +88,4 @@ template <class F> struct Map {
   template <class... X> static auto apply(const X&... x) { return F{}(x...); }
 };
 } // namespace kiln::detail::whole_op
+KILN_API_END

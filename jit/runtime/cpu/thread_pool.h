@@ -23,9 +23,12 @@
 // fork(), workers are started again when they are first needed.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <cstdint>
 #include <memory>
 
+KILN_API_BEGIN
 namespace kiln {
 
 // Runs the items from `begin` to `end`. `worker` is from 0 to size() - 1, and differs between the threads of
@@ -59,3 +62,4 @@ private:
 };
 
 } // namespace kiln
+KILN_API_END

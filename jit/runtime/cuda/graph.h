@@ -9,6 +9,7 @@
 // until the last launch of the graph has finished.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/cuda/api.h>
 #include <kiln/jit/runtime/stream.h>
 
@@ -16,6 +17,7 @@
 #include <source_location>
 #include <type_traits>
 
+KILN_API_BEGIN
 namespace kiln::cuda {
 
 class DeviceState;
@@ -29,7 +31,6 @@ public:
   // Queues all commands on a stream of the graph's device. UserError if the graph is empty (default-made or
   // moved from), or if the stream is of another device. Errors of its commands are reported like those of
   // other commands, and name the graph.
-  // name the graph.
   void launch(Stream& stream, std::source_location here = std::source_location::current());
 
 private:
@@ -62,3 +63,4 @@ private:
 };
 
 } // namespace kiln::cuda
+KILN_API_END

@@ -9,6 +9,7 @@
 // Thread-safe.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/jit/emulator/counters.h>
 #include <kiln/jit/runtime/device.h>
 
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln {
 
 struct DeviceCounters {
@@ -31,3 +33,4 @@ DeviceCounters counters_of(Device device, std::source_location here = std::sourc
 void clear_counters(Device device, std::source_location here = std::source_location::current());
 
 } // namespace kiln
+KILN_API_END

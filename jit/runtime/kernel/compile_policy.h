@@ -7,8 +7,11 @@
 // Code in the kernel cache on disk is loaded under every policy. Thread-safe.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <cstdint>
 
+KILN_API_BEGIN
 namespace kiln {
 
 enum class CompilePolicy : std::uint8_t {
@@ -45,3 +48,4 @@ struct CompileStatistics {
 CompileStatistics compile_statistics();
 
 } // namespace kiln
+KILN_API_END

@@ -37,6 +37,7 @@
 // A Kernel is a handle: copies share the compiled code. All its functions are const and thread-safe.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/kernel/compile_policy.h>
 #include <kiln/jit/runtime/kernel/kernel_arguments.h>
@@ -45,6 +46,7 @@
 #include <initializer_list>
 #include <memory>
 
+KILN_API_BEGIN
 namespace kiln {
 namespace ir {
 struct Kernel;
@@ -251,3 +253,4 @@ auto kernel(const char* name, F function, detail::Location where = detail::Locat
 }
 
 } // namespace kiln
+KILN_API_END

@@ -2,6 +2,7 @@
 // parameters. Part of kernel.h.
 #pragma once
 
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/recipe.h>
 #include <kiln/jit/runtime/tensor.h>
 
@@ -9,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+KILN_API_BEGIN
 namespace kiln::detail {
 
 class KernelCore;
@@ -147,3 +149,4 @@ template <class T> struct HostArgument<Tile<T*>> {
 };
 
 } // namespace kiln::detail
+KILN_API_END

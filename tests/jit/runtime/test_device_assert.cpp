@@ -1,6 +1,6 @@
 // Tests device_assert and checks of indices, which end the launch under KILN_DEBUG=1 and do nothing
 // otherwise.
-#include "error_test.h"
+#include "error/error_test.h"
 
 #include <kiln/jit/base/options.h>
 

@@ -1,5 +1,5 @@
 // Tests the compile policy: the errors of a forbidden compilation, and which launches are allowed.
-#include "error_test.h"
+#include "error/error_test.h"
 
 #include <kiln/jit/base/log.h>
 
