@@ -113,8 +113,9 @@ void share_products(const ir::Kernel& lowered, const std::vector<std::uint64_t>&
     if (grouping.m_axis >= 0) t.rows *= static_cast<double>(group[static_cast<std::size_t>(grouping.m_axis)]);
     if (grouping.n_axis >= 0)
       t.columns *= static_cast<double>(group[static_cast<std::size_t>(grouping.n_axis)]);
-    if (grouping.run_axis >= 0) { // a square of tiles
-      const double side = std::sqrt(static_cast<double>(group[static_cast<std::size_t>(grouping.run_axis)]));
+    if (grouping.computed_axis >= 0) { // a square of tiles
+      const double side =
+          std::sqrt(static_cast<double>(group[static_cast<std::size_t>(grouping.computed_axis)]));
       t.rows *= side, t.columns *= side;
     }
   }

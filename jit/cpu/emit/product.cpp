@@ -186,7 +186,7 @@ void KernelEmitter::emit_group(Value* number) {
   const std::size_t rank = grid_.size();
   auto grouped = [&](std::size_t axis) {
     const int a = static_cast<int>(axis);
-    return a == grouping.m_axis || a == grouping.n_axis || a == grouping.run_axis;
+    return a == grouping.m_axis || a == grouping.n_axis || a == grouping.computed_axis;
   };
   Value* one = b_.getInt64(1);
   Values groups, counts;
@@ -202,8 +202,8 @@ void KernelEmitter::emit_group(Value* number) {
                                                               b_.CreateSub(grid_[axis], first[axis]))
                                    : one);
   }
-  if (grouping.run_axis >= 0)
-    return emit_group_at_computed_places(first, counts[static_cast<std::size_t>(grouping.run_axis)]);
+  if (grouping.computed_axis >= 0)
+    return emit_group_at_computed_places(first, counts[static_cast<std::size_t>(grouping.computed_axis)]);
   const auto m_axis = static_cast<std::size_t>(grouping.m_axis),
              n_axis = static_cast<std::size_t>(grouping.n_axis);
   Value *count_m = grouping.m_axis >= 0 ? counts[m_axis] : one,
@@ -371,7 +371,7 @@ void KernelEmitter::emit_shared_chunks(const ProductLoop& product, const Buffer&
     if (operand.load) return;
     const bool rows = k_axis == 1;
     Value* extent = b_.getInt64(static_cast<std::uint64_t>(rows ? grouping.tile_m : grouping.tile_n));
-    for (const int axis : {rows ? grouping.n_axis : grouping.m_axis, grouping.run_axis})
+    for (const int axis : {rows ? grouping.n_axis : grouping.m_axis, grouping.computed_axis})
       if (axis >= 0) shared_along_ |= 1U << axis;
     emit_loop(b_, none, rows ? programs.count_m : programs.count_n, one, {},
               [&](Value* i, const Values&, llvm::Instruction*) -> Values {
@@ -412,7 +412,7 @@ void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer&
     multiply(shape, a, b, sums);
   };
   const std::int64_t tile_m = grouped_->grouping.tile_m;
-  const bool unknown_rows = grouped_->grouping.run_axis >= 0 && !product.a.load;
+  const bool unknown_rows = grouped_->grouping.computed_axis >= 0 && !product.a.load;
   if (tile_m > tuning::skinny_rows || buffer.extents[0] == tile_m || unknown_rows)
     return of_rows(buffer.extents[0]);
   Value* one_tile =

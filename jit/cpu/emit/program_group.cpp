@@ -37,7 +37,7 @@ template <class Holds> Value* first_failing(IRBuilder& b, Value* begin, Value* e
 // or rows of the same length.
 void KernelEmitter::emit_group_at_computed_places(const Values& first, Value* count) {
   const Grouping& grouping = grouped_->grouping;
-  const auto axis = static_cast<std::size_t>(grouping.run_axis);
+  const auto axis = static_cast<std::size_t>(grouping.computed_axis);
   auto at = [&](Value* program) {
     Values coordinates = first;
     coordinates[axis] = b_.CreateAdd(first[axis], program);

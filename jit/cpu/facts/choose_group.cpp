@@ -36,12 +36,12 @@ double busiest_share(double all, double of_group, double groups, int threads) {
   return std::min(std::ceil(groups / threads) * of_group, (all + of_group * (threads - 1)) / threads);
 }
 
-// Chooses the length of a run, as if the programs of each group formed a square of tiles.
-std::array<std::int64_t, 8> choose_run(const Grouping& grouping, std::span<const std::int64_t, 8> grid,
-                                       int threads) {
+// Chooses the number of consecutive programs of a group, as if they formed a square of tiles.
+std::array<std::int64_t, 8> choose_consecutive(const Grouping& grouping,
+                                               std::span<const std::int64_t, 8> grid, int threads) {
   std::array<std::int64_t, 8> group;
   group.fill(1);
-  const auto axis = static_cast<std::size_t>(grouping.run_axis);
+  const auto axis = static_cast<std::size_t>(grouping.computed_axis);
   double programs = 1;
   for (std::int64_t extent : grid)
     programs *= static_cast<double>(extent);
@@ -86,7 +86,7 @@ std::array<std::int64_t, 8> choose_group(const Grouping& grouping, std::span<con
   std::array<std::int64_t, 8> group;
   group.fill(1);
   if (!grouping.has_groups()) return group;
-  if (grouping.run_axis >= 0) return choose_run(grouping, grid, threads);
+  if (grouping.computed_axis >= 0) return choose_consecutive(grouping, grid, threads);
   const std::int64_t grid_m = grouping.m_axis >= 0 ? grid[static_cast<std::size_t>(grouping.m_axis)] : 1;
   const std::int64_t grid_n = grouping.n_axis >= 0 ? grid[static_cast<std::size_t>(grouping.n_axis)] : 1;
   const Candidates ms(grid_m, grouping.most_m, threads), ns(grid_n, grouping.most_n, threads);

@@ -77,7 +77,7 @@ private:
     if (assumed.empty()) return std::nullopt;
     auto product = product_loop(loop, plan_, non_negative);
     auto found = product ? group(*product) : std::nullopt;
-    if (!found || found->grouping.run_axis < 0) return std::nullopt;
+    if (!found || found->grouping.computed_axis < 0) return std::nullopt;
     found->assumed_non_negative = std::move(assumed);
     return found;
   }
@@ -109,8 +109,8 @@ private:
       grouped.grouping.m_axis = -1;
     if (depends(common, grouped.grouping.n_axis) || depends(rows, grouped.grouping.n_axis))
       grouped.grouping.n_axis = -1;
-    if (grouped.grouping.run_axis < 0) grouped.store = only_store(grouped, body, common);
-    if (grouped.grouping.m_axis < 0 && grouped.grouping.n_axis < 0 && grouped.grouping.run_axis < 0)
+    if (grouped.grouping.computed_axis < 0) grouped.store = only_store(grouped, body, common);
+    if (grouped.grouping.m_axis < 0 && grouped.grouping.n_axis < 0 && grouped.grouping.computed_axis < 0)
       return std::nullopt;
     for (const auto& op : kernel_.body.ops)
       if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
@@ -138,20 +138,20 @@ private:
     const ProductOperand &a = grouped.products[0].a, &b = grouped.products[0].b;
     const unsigned axes = rows.axes() | columns.axes();
     if (!std::has_single_bit(axes)) return false;
-    grouped.grouping.run_axis = std::countr_zero(axes);
+    grouped.grouping.computed_axis = std::countr_zero(axes);
     auto places = [&](const ProductOperand& operand, std::size_t i, const Slice& mine) {
       return operand.load ? std::vector<const Value*>{operand.load->view_offsets()[axis_of(operand, i)]}
-                          : mine.added_along(grouped.grouping.run_axis);
+                          : mine.added_along(grouped.grouping.computed_axis);
     };
     grouped.rows = places(a, 0, rows);
     grouped.columns = places(b, 1, columns);
-    grouped.common = common.added_along(grouped.grouping.run_axis);
+    grouped.common = common.added_along(grouped.grouping.computed_axis);
     return true;
   }
 
   static bool same_programs(const Grouping& x, const Grouping& y) {
-    return x.m_axis == y.m_axis && x.n_axis == y.n_axis && x.run_axis == y.run_axis && x.tile_m == y.tile_m &&
-           x.tile_n == y.tile_n;
+    return x.m_axis == y.m_axis && x.n_axis == y.n_axis && x.computed_axis == y.computed_axis &&
+           x.tile_m == y.tile_m && x.tile_n == y.tile_n;
   }
 
   // Adds the product of `other`, which has the same groups.
@@ -216,9 +216,11 @@ private:
       gathered(product.a, tuning::max_gathered_a_bytes, most_m, grouping.packing_a);
       gathered(product.b, tuning::max_gathered_b_bytes, most_n, grouping.packing_b);
     }
-    const bool runs = grouping.run_axis >= 0;
-    if (grouping.m_axis >= 0 || runs) grouping.most_m = std::max<std::int64_t>(1, most_m / grouping.tile_m);
-    if (grouping.n_axis >= 0 || runs) grouping.most_n = std::max<std::int64_t>(1, most_n / grouping.tile_n);
+    const bool computed = grouping.computed_axis >= 0;
+    if (grouping.m_axis >= 0 || computed)
+      grouping.most_m = std::max<std::int64_t>(1, most_m / grouping.tile_m);
+    if (grouping.n_axis >= 0 || computed)
+      grouping.most_n = std::max<std::int64_t>(1, most_n / grouping.tile_n);
     const ProductLoop& first = grouped.products[0];
     grouping.shared_row_cost = (amx ? tuning::amx_shared_row_cost : tuning::shared_row_cost) * 4 /
                                size_of(first.a.value->type.dtype);

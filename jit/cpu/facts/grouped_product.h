@@ -9,7 +9,7 @@
 // There are two kinds of groups. Where `m` is program_id(x) * BM and `n` is program_id(y) * BN, a group is a
 // rectangle of the grid. Where both are computed from one axis of the grid, for example because a
 // one-dimensional grid is reordered for a GPU's L2 cache, the place of each program is computed at run time,
-// and a group is a run of consecutive programs that fills a rectangle, column by column or row by row.
+// and a group is a number of consecutive programs that fill a rectangle, column by column or row by row.
 #pragma once
 
 #include <kiln/jit/cpu/facts/product_loop.h>
@@ -24,7 +24,7 @@ namespace kiln::cpu {
 // Says along which axes of the grid programs may be grouped, and how many at most. An axis of -1 means none.
 struct Grouping {
   int m_axis = -1, n_axis = -1;
-  int run_axis = -1; // the axis from which the places of programs are computed, if there is one
+  int computed_axis = -1; // the axis from which the places of programs are computed, if there is one
   std::int64_t tile_m = 0, tile_n = 0; // the tile of one program
   std::int64_t most_m = 1, most_n = 1; // the most programs of a group along each axis,
   std::int64_t most_programs = 1;      // and in total
@@ -53,8 +53,8 @@ struct GroupedProduct {
   // Bit x: programs that differ along axis x of the grid store to different places.
   unsigned disjoint_axes = 0;
   std::vector<const ir::Value*> reads; // the views that the products read; with a store, these are all reads
-  // With a run axis, the scalars that depend on it: those that determine a program's rows of A and columns of
-  // B, and others, which have to be equal for all programs of a group.
+  // With a computed_axis, the scalars that depend on it: those that determine a program's rows of A and
+  // columns of B, and others, which have to be equal for all programs of a group.
   std::vector<const ir::Value*> rows, columns, common;
   // Offsets that the analysis assumes to be non-negative. Programs in which one is negative are in no group.
   std::vector<const ir::Value*> assumed_non_negative;

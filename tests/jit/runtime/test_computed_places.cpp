@@ -70,7 +70,7 @@ TEST_CASE("programs whose positions are computed from one axis share products al
   for (const auto& grouping :
        {grouping_for(product_by("swizzled", swizzled)), grouping_for(product_by("rows", by_rows)),
         grouping_for(product_by("computed", swizzled, at_most_one, at_most_one))}) {
-    CHECK(grouping.run_axis == 0);
+    CHECK(grouping.computed_axis == 0);
     CHECK(grouping.m_axis == -1);
     CHECK(grouping.n_axis == -1);
     CHECK(grouping.most_programs > 1);
@@ -84,12 +84,12 @@ TEST_CASE("programs whose positions are computed from one axis share products al
                          [&](auto k, auto s) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), s); });
     c.tile(m, n).store(sum);
   }));
-  CHECK(grouping.run_axis == -1);
+  CHECK(grouping.computed_axis == -1);
 }
 
 TEST_CASE("groups of programs cover their axis and leave no thread without work") {
   const cpu::Grouping grouping{
-      .run_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 8, .most_programs = 64};
+      .computed_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 8, .most_programs = 64};
   for (std::int64_t along : {1, 2, 7, 64, 65, 1000})
     for (int threads : {1, 2, 8, 64}) {
       const std::int64_t grid[8] = {3, along, 1, 1, 1, 1, 1, 1};
@@ -152,7 +152,7 @@ TEST_CASE("programs whose tiles begin before their views, or after them, compute
     c.tile(m, n).store(sum + 1.0f);
   });
   const auto grouping = grouping_for(shifted);
-  CHECK(grouping.run_axis == 0);
+  CHECK(grouping.computed_axis == 0);
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
