@@ -42,7 +42,8 @@ struct KeepFiles {
   bool ptx = false;
   bool cubin = false;
   bool assembly = false;
-  bool any() const { return tile || llvm || ptx || cubin || assembly; }
+  bool any() const { return tile || generated(); }
+  bool generated() const { return llvm || ptx || cubin || assembly; } // what only a compilation yields
   bool operator==(const KeepFiles&) const = default;
 };
 

@@ -15,7 +15,7 @@ export KILN_TEST_FEW_ROUNDS=1
 # The files of unit tests with handwritten kernels; random kernels have separate tests.
 files=()
 for file in test_assign test_assign_kernel test_kernel_launch test_language_edges test_language_kernels test_language_data_kernels \
-  test_language_network_kernels test_language_functions test_codegen test_hard test_atomics test_code_size; do
+  test_language_network_kernels test_language_functions test_codegen test_hard test_atomics test_code_size test_device_assert test_compile_policy; do
   files+=("[#$file]~[slow]~[.],")
 done
 "$unit_tests" -# "${files[*]}" >unit_tests.log 2>&1 || fail "unit_tests failed, see $folder/unit_tests.log"

@@ -74,7 +74,8 @@ public:
       backend_ = request_.device.is_cpu()        ? make_cpu_backend(c_, request_.device)
                  : request_.device.is_emulated() ? make_emulated_backend(c_, request_.device)
                                                  : make_cuda_backend(c_, request_.device);
-      if (!c_.keep.any() && from_disk()) return result_;
+      keep_tile_ir();
+      if (!c_.keep.generated() && from_disk()) return result_;
       ask_policy();
       compile();
     } catch (const UserError& e) {
@@ -132,12 +133,16 @@ private:
     log_warning(what + " and is compiled now");
   }
 
-  void compile() {
-    Stopwatch watch;
+  void keep_tile_ir() const {
+    if (!c_.keep.tile) return;
     KeptFiles(c_, backend_->keys().front())
-        .write(c_.keep.tile, ".kir",
+        .write(true, ".kir",
                "// config " + request_.config.to_string() + "\n// layouts " + text_of(request_.layouts) +
                    "\n" + ir::print(request_.recorded) + "\n" + c_.text);
+  }
+
+  void compile() {
+    Stopwatch watch;
     StoredCode code = backend_->compile(*result_);
     double ms = watch.ms();
     if (log_enabled(LogLevel::Info))

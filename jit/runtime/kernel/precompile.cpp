@@ -21,15 +21,15 @@ Precompiled precompile(const PrecompileRequest& request) {
   auto& disk = cache::DiskCache::standard();
   const cache::Key key = cuda::ptxas_key(c, arch, version);
   Precompiled result{.target = arch.binary, .config = c.config.to_string(), .bytes = 0, .was_there = false};
-  if (auto payload = disk.load(key); payload && !c.keep.any()) {
+  KeptFiles kept(c, key);
+  kept.write(c.keep.tile, ".kir", c.text);
+  if (auto payload = disk.load(key); payload && !c.keep.generated()) {
     cuda::record_ptxas_version(version);
     result.bytes = static_cast<std::int64_t>(payload->size());
     result.was_there = true;
     return result;
   }
   gpu::Ptx ptx = cuda::compile_ptx(c, arch);
-  KeptFiles kept(c, key);
-  kept.write(c.keep.tile, ".kir", c.text);
   cuda::keep_ptx(kept, c, ptx);
   std::string refusal;
   auto image = cuda::run_ptxas(ptx.text, arch, c.lowered->name, refusal);
