@@ -1,13 +1,10 @@
 // Generates the tuner's random numbers from a seed; the sequence is the same on every machine.
 #pragma once
 
-#include <kiln/dsl/api.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
-KILN_API_BEGIN
 namespace kiln::tune {
 
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
@@ -38,4 +35,3 @@ private:
 };
 
 } // namespace kiln::tune
-KILN_API_END

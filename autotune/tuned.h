@@ -86,8 +86,8 @@ public:
   const kiln::detail::KernelHandle& kernel() const { return kernel_; }
 
 private:
-  struct State;
-  struct Chosen;
+  struct KILN_INTERNAL State;
+  struct KILN_INTERNAL Chosen;
   Chosen choose(std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) const;
   Chosen search_for(Stream& stream, std::uint64_t* words, std::uint64_t layouts, const Grid* grid) const;
   kiln::detail::KernelHandle kernel_;

@@ -8,4 +8,9 @@
 #define KILN_API_BEGIN _Pragma("GCC visibility push(default)")
 #define KILN_API_END _Pragma("GCC visibility pop")
 
+/* Marks functions and nested classes of these declarations that are not exported. Other classes that a public
+ * header only declares stand before KILN_API_BEGIN.
+ */
+#define KILN_INTERNAL __attribute__((visibility("hidden")))
+
 #endif

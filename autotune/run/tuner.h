@@ -14,13 +14,15 @@
 #include <string>
 #include <vector>
 
-KILN_API_BEGIN
 namespace kiln::tune {
-
 struct Machine;
 struct Table;
 struct Task;
 class Prior;
+} // namespace kiln::tune
+
+KILN_API_BEGIN
+namespace kiln::tune {
 
 enum class Effort : std::uint8_t { quick, full, most };
 inline constexpr Effort quick = Effort::quick, full = Effort::full; // 32 trials or 20 s; 128 trials or 120 s
@@ -43,10 +45,10 @@ struct TuneOptions {
   std::optional<int> interruptions_before = {};
 };
 
-Budget budget_of(const TuneOptions& options);
+KILN_INTERNAL Budget budget_of(const TuneOptions& options);
 // Returns the device's limits. Limits that have not been measured yet are assumed if measuring them would
 // take much of the budget.
-Machine machine_for(Device device, const TuneOptions& options);
+KILN_INTERNAL Machine machine_for(Device device, const TuneOptions& options);
 
 struct Tuning {
   std::shared_ptr<const Task> task;
@@ -73,7 +75,7 @@ struct Tuning {
 
 // Throws UserError if no seed is legal, or if the first legal seed does not run or computes a wrong result.
 // If the time is too short to measure it, the result is empty.
-Tuning tune(const Task& task, const TuneOptions& options);
+KILN_INTERNAL Tuning tune(const Task& task, const TuneOptions& options);
 
 // Chooses a config without measuring: from wisdom, the database, else the analytic model.
 struct Picked {
@@ -82,10 +84,10 @@ struct Picked {
   bool known = false; // from wisdom or the database
   bool stale = false; // known, but found with other tool versions, so to be confirmed
 };
-Picked pick(const Task& task, Mode mode);
+KILN_INTERNAL Picked pick(const Task& task, Mode mode);
 // Like pick, but without the analytic model and the seed: returns nothing if neither wisdom nor the database
 // has a config for this problem or one close to it. Throws UserError in mode `pinned` if wisdom has none.
-std::optional<Picked> pick_known(const Task& task, Mode mode);
+KILN_INTERNAL std::optional<Picked> pick_known(const Task& task, Mode mode);
 
 // Ends the tuning runs of this process, which keep their results so far. Safe to call in signal handlers.
 void interrupt_tuning() noexcept;
@@ -93,7 +95,7 @@ void interrupt_tuning() noexcept;
 int interruptions() noexcept;
 
 // Converts the run to a table of all measured points.
-Table table_of(const Tuning& tuning);
+KILN_INTERNAL Table table_of(const Tuning& tuning);
 
 } // namespace kiln::tune
 KILN_API_END

@@ -37,6 +37,10 @@
 #include <utility>
 #include <vector>
 
+namespace kiln::tune {
+class BoundSpace;
+} // namespace kiln::tune
+
 KILN_API_BEGIN
 namespace kiln::tune {
 
@@ -186,6 +190,11 @@ private:
   std::shared_ptr<const std::vector<Point>> only_;
 };
 
+} // namespace kiln::tune
+KILN_API_END
+
+namespace kiln::tune {
+
 // A space for one problem on one device. It enumerates nothing until that is needed: knobs get values one
 // after the other, and a rule cuts a branch as soon as all knobs that it reads have one (the tree of Rasch et
 // al., "Efficient auto-tuning of parallel programs with interdependent tuning parameters via auto-tuning
@@ -242,4 +251,3 @@ private:
 };
 
 } // namespace kiln::tune
-KILN_API_END

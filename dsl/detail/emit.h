@@ -10,11 +10,11 @@
 #include <initializer_list>
 #include <source_location>
 
-KILN_API_BEGIN
 namespace kiln::ir {
 struct Value;
 } // namespace kiln::ir
 
+KILN_API_BEGIN
 namespace kiln::detail {
 
 using Location = std::source_location;
@@ -162,7 +162,7 @@ public:
   void finish(const TypeInfo* const* result_types, int count, Handle* results, AttributeList attributes = {});
 
 private:
-  struct Impl;
+  struct KILN_INTERNAL Impl;
   Impl* impl_;
 };
 

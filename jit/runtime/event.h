@@ -19,13 +19,14 @@
 #include <memory>
 #include <source_location>
 
+namespace kiln::detail {
+class EventState;
+} // namespace kiln::detail
+
 KILN_API_BEGIN
 namespace kiln {
 
 class Stream;
-namespace detail {
-class EventState;
-}
 
 class Event {
 public:

@@ -42,16 +42,19 @@
 #include <memory>
 #include <source_location>
 
+namespace kiln::detail {
+class CommandQueue;
+} // namespace kiln::detail
+namespace kiln::cuda {
+class Queue;
+} // namespace kiln::cuda
+
 KILN_API_BEGIN
 namespace kiln {
 
-namespace detail {
-class CommandQueue;
-}
 class Stream;
 namespace cuda {
-class Queue;
-Queue& queue_of(Stream& stream);
+KILN_INTERNAL Queue& queue_of(Stream& stream);
 } // namespace cuda
 
 // Says what a command function must do. A command function is called exactly once: with Run, or with Discard if an

@@ -27,12 +27,12 @@
 #include <string_view>
 #include <vector>
 
+namespace kiln::ir {
+struct Kernel;
+} // namespace kiln::ir
+
 KILN_API_BEGIN
 namespace kiln {
-
-namespace ir {
-struct Kernel;
-}
 
 namespace cli {
 

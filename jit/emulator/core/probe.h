@@ -1,11 +1,8 @@
 // The interface of probes, which observe what a kernel does: race checks and counters.
 #pragma once
 
-#include <kiln/dsl/api.h>
-
 #include "async_operation.h"
 
-KILN_API_BEGIN
 namespace kiln::emulator {
 
 // One instruction's access by the lanes of a warp, after the checks for bounds. Lanes that failed them are
@@ -93,4 +90,3 @@ public:
 };
 
 } // namespace kiln::emulator
-KILN_API_END

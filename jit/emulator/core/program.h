@@ -4,6 +4,7 @@
 // Constants are registers too, filled when a frame is made, so that a handler need not distinguish operands.
 #pragma once
 
+#include <kiln/jit/emulator/core/instruction_class.h>
 #include <kiln/jit/emulator/ptx/ast.h>
 
 #include <array>
@@ -39,30 +40,6 @@ enum class Step : std::uint8_t {
   Collective,
   Barrier,
 };
-
-// The classes by which instructions are counted.
-// clang-format off: it would indent each row further
-#define KILN_INSTRUCTION_CLASSES(X)                                                                          \
-  X(Integer, "integer") X(Float32, "f32") X(Float64, "f64") X(Half, "f16/bf16")                              \
-  X(Special, "special function") X(Conversion, "conversion") X(Comparison, "comparison") X(Move, "move")     \
-  X(Load, "load") X(Store, "store") X(Atomic, "atomic") X(Control, "control") X(Barrier, "barrier")          \
-  X(WarpWide, "warp-wide") X(Tensor, "tensor core") X(Asynchronous, "asynchronous") X(Fence, "fence")        \
-  X(Other, "other")
-// clang-format on
-enum class InstructionClass : std::uint8_t {
-#define X(name, text) name,
-  KILN_INSTRUCTION_CLASSES(X)
-#undef X
-};
-inline constexpr int instruction_classes = static_cast<int>(InstructionClass::Other) + 1;
-inline const char* name_of(InstructionClass c) {
-  static constexpr const char* names[] = {
-#define X(name, text) text,
-      KILN_INSTRUCTION_CLASSES(X)
-#undef X
-  };
-  return names[static_cast<std::size_t>(c)];
-}
 
 inline constexpr std::uint32_t no_register = ~0u;
 

@@ -27,12 +27,14 @@
 
 #include <atomic>
 
+namespace kiln::detail {
+struct AssignVariants;
+} // namespace kiln::detail
+
 KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
-
-struct AssignVariants;
 
 // The state of one expression type with one dtype of `out`.
 struct AssignSite {

@@ -57,7 +57,7 @@ public:
   void parallel_for(std::int64_t n, ParallelFn fn, void* context, std::int64_t grain = 0) noexcept;
 
 private:
-  struct State;
+  struct KILN_INTERNAL State;
   std::unique_ptr<State> state_;
 };
 

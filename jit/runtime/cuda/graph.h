@@ -17,11 +17,13 @@
 #include <source_location>
 #include <type_traits>
 
-KILN_API_BEGIN
 namespace kiln::cuda {
-
 class DeviceState;
 class Queue;
+} // namespace kiln::cuda
+
+KILN_API_BEGIN
+namespace kiln::cuda {
 
 // Thread-safe except for moves and destruction. Launches of one graph run one after the other.
 class Graph {

@@ -4,13 +4,13 @@
 //   ... launches on it, and synchronize ...
 //   DeviceCounters counters = counters_of(gpu);
 //   std::puts(counters.text().c_str());                  // tables for each kernel and line of its source
-//   counters.kernels.front().all.sectors_per_request();  // numbers: jit/emulator/counters.h
+//   counters.kernels.front().all.sectors_per_request();  // numbers: jit/emulator/counts.h
 //
 // Thread-safe.
 #pragma once
 
 #include <kiln/dsl/api.h>
-#include <kiln/jit/emulator/counters.h>
+#include <kiln/jit/emulator/counts.h>
 #include <kiln/jit/runtime/device.h>
 
 #include <source_location>

@@ -46,11 +46,15 @@
 #include <initializer_list>
 #include <memory>
 
+namespace kiln::ir {
+struct Kernel;
+} // namespace kiln::ir
+namespace kiln::detail {
+class KernelCore;
+} // namespace kiln::detail
+
 KILN_API_BEGIN
 namespace kiln {
-namespace ir {
-struct Kernel;
-}
 
 // The number of programs of a launch along each axis, for kernels without program_tile.
 struct Grid {
@@ -58,8 +62,6 @@ struct Grid {
 };
 
 namespace detail {
-
-class KernelCore;
 
 // A reference-counted pointer to a kernel's state, which queued launches share.
 class KernelHandle {

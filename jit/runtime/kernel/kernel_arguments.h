@@ -10,10 +10,12 @@
 #include <limits>
 #include <type_traits>
 
+namespace kiln::detail {
+class KernelCore;
+} // namespace kiln::detail
+
 KILN_API_BEGIN
 namespace kiln::detail {
-
-class KernelCore;
 
 // Identifies an argument of a call in errors.
 struct ArgumentPlace {
