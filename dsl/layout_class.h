@@ -1,4 +1,5 @@
-// Defines the layout classes of views, which are all that a kernel is specialised for besides its config.
+// Defines LayoutClass. A kernel is specialised for the layout class of each view, but not for its extents and
+// strides.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -8,7 +9,7 @@
 KILN_API_BEGIN
 namespace kiln {
 
-// What is known about a view's memory when a kernel is compiled:
+// The properties of the memory of a view that compiled code may rely on:
 //
 //   Any:     nothing, the strides are arbitrary;
 //   Unit:    the innermost stride is 1;
