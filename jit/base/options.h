@@ -1,4 +1,4 @@
-// Environment variables that configure Kiln. No other file of the library reads a KILN_ variable.
+// Reads the environment variables that configure Kiln. No other file of the library reads a KILN_ variable.
 //
 //   KILN_DEBUG             0 or 1: bounds checks and device_assert; GPU launches wait for their kernels
 //   KILN_PERF              0 or 1: list compiled kernels in /tmp/perf-PID.map, where `perf` finds names

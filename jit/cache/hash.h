@@ -1,4 +1,4 @@
-// The 128-bit key of a compiled kernel, and a class that computes it from parts.
+// Defines the 128-bit key of a compiled kernel, and a class that computes it from parts.
 //
 //   cache::Key key = cache::KeyBuilder::versioned().add(canonical_ir).add(config_text).add(target).key();
 //

@@ -1,4 +1,4 @@
-// Helpers for IRBuilder: vectors of lanes, counted loops with carried values, and branches.
+// Extends IRBuilder by vectors of lanes, counted loops with carried values, and branches.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>

@@ -1,4 +1,4 @@
-// Kernels written as text with words to replace, and data of any dtype for them.
+// Provides kernels written as text with words to replace, and data of any dtype for them.
 #pragma once
 
 #include <dsl/kernel_arguments.h>

@@ -1,4 +1,4 @@
-// The state that the race checker keeps of blocks, words, mbarriers and asynchronous operations.
+// Defines the state that the race checker keeps of blocks, words, mbarriers and asynchronous operations.
 #pragma once
 
 #include "races.h"

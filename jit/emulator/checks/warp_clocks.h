@@ -1,4 +1,5 @@
-// The vector clocks of the lanes of a warp: for each lane a row for its own warp, and a Clock for all others.
+// Keeps the vector clocks of the lanes of a warp: for each lane, a row for its own warp and a Clock for all
+// others.
 #pragma once
 
 #include "clocks.h"

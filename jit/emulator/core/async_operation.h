@@ -1,4 +1,4 @@
-// An asynchronous operation between its issue and its end: cp.async, a bulk or tensor copy, a wgmma.
+// Defines an asynchronous operation between its issue and its end: cp.async, a bulk or tensor copy, a wgmma.
 //
 // It has three steps: it is issued, it has read its sources, and it has landed, which means that its results
 // are in place. The seed and `Options::asynchrony` choose the moments. Which threads may use the results is a

@@ -1,4 +1,4 @@
-// The options of an emulated GPU, and the shape of a launch.
+// Defines the options of an emulated GPU, and the shape of a launch.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The plan of one call of assign: operands broadcast to the output, axes merged, tiles chosen. Not for users.
+// Plans one call of assign: broadcasts the operands to the output, merges axes, and chooses tiles. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/assign/assign.h>

@@ -1,4 +1,4 @@
-// A CUDA device of the process: its properties, its context, and whether it has failed. Not for users.
+// Holds a CUDA device of the process: its properties, its context, and whether it has failed. Internal.
 //
 // Kiln uses the primary context, as the CUDA runtime does, so that memory and streams can be shared with
 // libraries that use the runtime. The first call that needs the context retains it until the process ends.

@@ -1,4 +1,4 @@
-// Loads code onto a CUDA device: modules from PTX or a cubin, and their functions. Not for users.
+// Loads code onto a CUDA device: modules from PTX or a cubin, and their functions. Internal.
 //
 //   auto module = cuda::Module::load(DeviceState::get(0), ptx, "add");
 //   cuda::Function add = module->function("add");
