@@ -89,8 +89,8 @@ const Options& environment_options();
 // The options of the environment as it is now, for the variables marked * above.
 Options read_environment();
 
-// Replaces the options while it lives, for tests and tools. What is configured already, such as the shared
-// thread pool, does not change. Scopes must end in reverse order, with no launch in flight.
+// Replaces the options while this object lives, for tests and tools. Objects that were configured before,
+// such as the shared thread pool, do not change. Scopes must end in reverse order, with no launch in flight.
 class ScopedOptions {
 public:
   explicit ScopedOptions(Options replacement);

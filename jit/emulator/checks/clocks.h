@@ -49,7 +49,7 @@ private:
 
 void raise(Slots& to, const Slots& by); // sets each slot to the larger of both
 
-// What a thread passes on by a release and gets by an acquire.
+// The knowledge that a thread passes on by a release and gets by an acquire.
 struct Knowledge {
   ClockPtr clock;
   ClockPtr proxied[2];  // known to the async proxy by fence.proxy.async: of shared and of global memory

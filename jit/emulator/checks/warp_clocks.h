@@ -50,7 +50,7 @@ public:
   void proxy_fence(int lane, bool shared, bool global);
   void init_fence(int lane); // fence.mbarrier_init
   bool any_fences() const { return fences_ != nullptr; }
-  // What such fences released or made known; null without fences.
+  // The knowledge that such fences released or passed on; null without fences.
   const ClockPtr& proxied(int lane, bool global) const;
   const ClockPtr& fenced(int lane, int scope) const;
   const ClockPtr& initialised(int lane) const;

@@ -141,7 +141,7 @@ private:
 
 // Linear algebra on bit vectors.
 
-// Those of `vectors`, in their order, that do not depend on earlier ones: a basis of their span.
+// Returns those of `vectors`, in their order, that do not depend on earlier ones: a basis of their span.
 std::vector<std::uint64_t> independent(const std::vector<std::uint64_t>& vectors);
 // Whether `v` lies in the span of `vectors`.
 bool spans(const std::vector<std::uint64_t>& vectors, std::uint64_t v);

@@ -22,7 +22,7 @@ namespace kiln::cuda {
 
 class Allocator;
 
-// What the driver reports about a device. Sizes are in bytes.
+// The properties of a device that the driver reports. Sizes are in bytes.
 struct Properties {
   std::string name;        // "NVIDIA H200"
   int sm = 0;              // compute capability: 90 means 9.0
