@@ -1,6 +1,5 @@
 // Defines the control flow of kernels: for_range, while_loop, if_else, if_then and Var. (A native C++ `for`
-// or `if`
-// runs while the kernel is recorded.)
+// or `if` runs while the kernel is recorded.)
 //
 //   auto acc = for_range(BK, n, zeros<float>(BM),
 //                        [&](auto k, auto acc) { return acc + x.tile(m, k).load(); });

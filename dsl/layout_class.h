@@ -1,5 +1,5 @@
-// Defines LayoutClass. A kernel is specialised for the layout class of each view, but not for its extents and
-// strides.
+// Defines LayoutClass, which says what a kernel may assume about the address and the strides of a view.
+// Besides its config and device, a kernel is specialised only for the layout classes of its views.
 #pragma once
 
 #include <kiln/dsl/api.h>

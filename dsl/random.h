@@ -1,6 +1,6 @@
 // Defines philox, rand_bits, rand and randn, which compute random numbers from a seed and offsets with the
-// counter-
-// based generator Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+// counter-based generator Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// 2011).
 //
 //   auto u = rand(seed, m + arange(BM));     // uniform in [0, 1)
 //   auto z = randn(seed, offsets);           // normal

@@ -1,6 +1,5 @@
-// Declares Machine: the peak rates of a device (bandwidth, flops, launch overhead) that the analytic model
-// uses.
-// Kiln measures them once with its own kernels, and stores them in a file.
+// Declares Machine, the peak rates of a device (bandwidth, flops, launch overhead), which the analytic model
+// uses. Kiln measures them once with its own kernels, and stores them in a file.
 #pragma once
 
 #include <kiln/autotune/stop.h>

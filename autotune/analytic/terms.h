@@ -1,6 +1,5 @@
 // Declares Terms, the work of one launch (programs, flops, bytes), counted on the kernel's IR. The analytic
-// model
-// computes times from it, and the learned model uses it as columns.
+// model computes times from it, and the learned model uses it as columns.
 #pragma once
 
 #include <kiln/dsl/config.h>

@@ -1,5 +1,5 @@
-// Declares the functions that the templates of the language call to record operations. The functions are not
-// templates: they are compiled once, in the library.
+// Declares the functions that the templates of the language call to record operations. These functions are
+// not templates: they are compiled once, in the library.
 #pragma once
 
 #include <kiln/dsl/api.h>

@@ -1,6 +1,5 @@
 // Reports operations on a state of several tiles, which must be unpacked first. This mistake is frequent in
-// combine
-// functions of several tiles.
+// combine functions of several tiles.
 #pragma once
 
 #include <kiln/dsl/api.h>

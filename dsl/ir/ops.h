@@ -1,6 +1,5 @@
 // Defines the table of tile IR operations, with a description of each. The builder, printer, parser, verifier
-// and
-// interpreter use it, so that adding an operation means adding one line here and its lowerings.
+// and interpreter use it, so that adding an operation means adding one line here and its lowerings.
 #pragma once
 
 #include <cstdint>

@@ -448,7 +448,7 @@ inline constexpr std::int64_t outer_product_max_group_columns = 32768;
 // The largest number of sums of such a group, which stay in L2.
 // elements | not recorded | not recorded | 2026-11-23
 inline constexpr std::int64_t outer_product_max_group_sums = 1 << 17;
-// The largest size of computed operands per chunk of K. Those of B are read again for each register tile of
+// The largest size of computed operands per chunk of K. Operands of B are read again for each register tile of
 // rows.
 // bytes of A | not recorded | 384 cubed with silu(A), tiles of 8 x 8: 1.1, not 18 times as long | 2026-11-24
 inline constexpr std::int64_t max_gathered_a_bytes = 1 << 20;
