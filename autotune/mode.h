@@ -13,7 +13,7 @@ namespace kiln::tune {
 enum class Mode : std::uint8_t {
   off,           // always the space's first seed
   analytic,      // the config that the analytic model predicts to be fastest; never measures
-  cached,        // the database's config, else the analytic model's choice; launches never tune (default)
+  cached,        // as analytic, unless wisdom files or the database have a config; never tunes (default)
   online,        // as cached; unknown problems are tuned in the background, and confirmed winners used
   tune,          // the first launch of an unknown problem tunes it; if that fails, as cached
   pinned,        // only configs from wisdom files; for other problems, launches throw UserError, also of ops
