@@ -37,13 +37,13 @@ die() {
   exit 1
 }
 
-# What the library, the command and the samples need.
+# The packages that the library, the command and the samples need.
 for_library=(g++ cmake ninja-build ccache llvm-22-dev llvm-22 lld-22 libzstd-dev libz3-dev zlib1g-dev libxml2-dev nlohmann-json3-dev
   libcli11-dev libfmt-dev libxxhash-dev libstb-dev libdlpack-dev)
-# What the tests and benchmarks need.
+# The packages that the tests and benchmarks need.
 for_tests=(catch2 libbenchmark-dev llvm-22-tools libmpfr-dev python3-numpy)
 # The second compiler, the checks of formatting, the libraries that benchmarks compare with, and a browser (64 MB to download)
-# that the tests look at the tuner's reports with. What needs one of them is skipped without it.
+# in which the tests view the tuner's reports. Steps that need one of them are skipped without it.
 optional=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libopenblas-dev libopenblas0-pthread libblis4-openmp libdnnl-dev
   chromium-headless-shell libxgboost-dev)
 
@@ -228,7 +228,7 @@ bundle)
 asan | tsan | clang)
   introduce "builds library and tests in a folder of their own, and runs the quick tests"
   setup "${for_library[@]}" "${for_tests[@]}"
-  # The thread sanitizer wants its shadow memory where randomised addresses may lie.
+  # The thread sanitizer places its shadow memory where randomised addresses may lie.
   if [ "$command" = tsan ] && setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
   configure_and_build "$command"
   run_tests -LE slow "$@"

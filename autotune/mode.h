@@ -1,4 +1,4 @@
-// Defines the modes in which an application chooses its configs at run time, and how a mode is parsed.
+// Defines Mode, which says how an application chooses its configs at run time.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -13,17 +13,20 @@ namespace kiln::tune {
 enum class Mode : std::uint8_t {
   off,           // always the space's first seed
   analytic,      // the config that the analytic model predicts to be fastest; never measures
-  cached,        // the database's config, else the analytic model's choice; a launch never tunes (default)
-  online,        // as cached; tunes in the background what was not found, and switches to a confirmed winner
-  tune,          // a launch whose problem was not found tunes it once; if that fails, as cached
-  pinned,        // wisdom files only; a problem that they lack is an error, also for tunable ops
-  deterministic, // as cached, among configs that sum in the same order (Space::keeps_order)
+  cached,        // as analytic, unless wisdom files or the database have a config; never tunes (default)
+  online,        // as cached; unknown problems are tuned in the background, and confirmed winners used
+  tune,          // the first launch of an unknown problem tunes it; if that fails, as cached
+  pinned,        // only configs from wisdom files; for other problems, launches throw UserError, also of ops
+  deterministic, // as cached, but only configs that sum in the same order (Space::keeps_order)
 };
 
+// Returns the name of the enumerator, such as "cached".
 const char* name(Mode mode);
-// Throws UserError, which begins with `where` and lists the modes, if `text` is not the name of one.
+// Returns the mode of this name. Throws UserError if there is none; the message begins with `where` and lists
+// the modes.
 Mode parse_mode(std::string_view text, const std::string& where);
-// The value of the environment variable KILN_TUNE, or `cached` if it is unset or empty.
+// Returns the mode that the environment variable KILN_TUNE names, or `cached` if it is unset or empty. Throws
+// UserError for an unknown name.
 Mode default_mode();
 
 } // namespace kiln::tune

@@ -1,4 +1,5 @@
-// Generates the tuner's random numbers from a seed; the sequence is the same on every machine.
+// Defines Random, a generator of random numbers for the tuner. A seed gives the same sequence on every
+// machine.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ public:
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return z ^ z >> 31;
   }
-  // Returns a number in [0, n); `n` is at least 1. The bias is below one part in 2^32 for the values of `n`
-  // that occur.
+  // Returns a number in [0, n); `n` must be at least 1. The bias is below one part in 2^32 for the values of
+  // `n` that occur.
   std::size_t below(std::size_t n) {
     return static_cast<std::size_t>(static_cast<unsigned __int128>(bits()) * n >> 64);
   }

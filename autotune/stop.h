@@ -5,8 +5,8 @@
 
 namespace kiln::tune {
 
-// Long-running work calls this from time to time. If it returns true, the work ends and returns what it has
-// so far.
+// Long-running functions call this from time to time. If it returns true, they end and return the results
+// that they have.
 using Stop = std::function<bool()>;
 
 } // namespace kiln::tune

@@ -1,13 +1,13 @@
-// Gives a kernel configs from the tuner's database; one line makes any kernel tunable.
+// Defines tuned(), which wraps a kernel so that its launches use the best known config.
 //
 //   const auto gemm = tuned(matmul, space);                    // matmul: a kiln::Kernel; space: see space.h
 //   gemm.launch(stream, a, b, c);                              // with the best known config
 //   auto report = gemm.tune(stream, {.effort = tune::quick}, a, b, c); // searches a config and records it
 //
-// A launch takes its config from the wisdom files that ship with the application, else from the database in
-// the cache folder, else from the analytic model, which measures nothing. A problem is identified by its
-// sizes: by default the extents of all views or, for a kernel without views, its integer parameters. Name the
-// sizes to make rules and reports readable and to bucket them:
+// A launch takes its config from the first of these that has one: the wisdom files that ship with the
+// application; the database in the cache folder; the analytic model, which predicts and does not measure. A
+// problem is identified by its sizes: by default the extents of all views or, for a kernel without views, its
+// integer parameters. Name the sizes to make rules and reports readable, and to bucket them:
 //
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
 //                         .buckets = tune::Bucketing::hybrid()});
@@ -22,9 +22,9 @@
 //                         return {4 * p["n"], 4 * p["n"]};
 //                       }});
 //
-// The mode (mode.h) is the one in the options; without one there, KILN_TUNE is read at the first use. The
-// choice for a problem is made once and then found in a table in well under a microsecond. All functions are
-// thread-safe and const.
+// The mode (mode.h) is that of the options, or else that of KILN_TUNE, which is read at the first use. The
+// config for a problem is chosen once; later launches find it in a table, in well under a microsecond. All
+// functions are const and thread-safe.
 #pragma once
 
 #include <kiln/autotune/mode.h>
@@ -52,21 +52,21 @@ struct Size {
 
 struct TunedOptions {
   std::vector<Size> key = {};             // empty: the extents of all views, else all integers
-  Bucketing buckets = Bucketing::exact(); // which sizes share a config; default: none do
+  Bucketing buckets = Bucketing::exact(); // the sizes that share a config; default: none do
   std::optional<Mode> mode = {};          // default: default_mode() at the first use
-  TuneOptions search = {};                // for the modes that search
-  // For a kernel without program_tile: the grid for a config. Without this function all configs use the grid
-  // of the launch.
+  TuneOptions search = {};                // for modes that search (online, tune)
+  // For a kernel without program_tile: returns the grid for a config. Without this function, all configs use
+  // the grid of the launch.
   std::function<Grid(const Config&, const Problem&)> grid = {};
-  // For a kernel with raw pointers: the number of bytes behind each pointer, in parameter order. A search
-  // needs it.
+  // For a kernel with raw pointers: returns the number of bytes behind each pointer, in parameter order. A
+  // search needs it.
   std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
 };
 
-// export_wisdom writes the best configs of this machine's database, for one kernel or for all, to a file that
-// can ship with an application; it includes configs that a search had no time to confirm. add_wisdom makes
-// such a file take precedence over the database from now on. Both return the number of configs in the file,
-// and throw UserError if it cannot be written or read.
+// export_wisdom writes the best configs of the database of this machine, for one kernel or for all, to a file
+// that can ship with an application; it includes configs that a search had no time to confirm. add_wisdom
+// reads such a file, which from then on takes precedence over the database. Both return the number of configs
+// in the file, and throw UserError if it cannot be written or read.
 std::size_t export_wisdom(const std::string& path, const std::string& kernel = {});
 std::size_t add_wisdom(const std::string& path);
 
@@ -99,24 +99,29 @@ private:
 
 namespace kiln {
 
+// A kernel whose launches use the best known config. A handle: copies share the chosen configs.
 template <class... P> class TunedKernel {
 public:
   TunedKernel(const Kernel<P...>& kernel, tune::Space space, tune::TunedOptions options, SourceLocation where)
       : core_(std::make_shared<const tune::detail::TunedCore>(kernel.handle(), std::move(space),
                                                               std::move(options), where)) {}
 
-  // Queues the kernel with the config that was chosen for these arguments.
+  // Queues the kernel with the config that was chosen for these arguments, and returns. Mode `tune` may
+  // search first. Throws what Kernel::launch throws, and UserError in mode `pinned` if no wisdom file has a
+  // config.
   template <class... A> void launch(detail::StreamAt at, A&&... arguments) const {
     with_words(
         at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, nullptr, words); },
         arguments...);
   }
+  // The same for a kernel without program_tile.
   template <class... A> void launch(detail::StreamAt at, Grid grid, A&&... arguments) const {
     with_words(
         at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, &grid, words); },
         arguments...);
   }
-  // Returns the config that launch would use. It measures nothing, not even in mode `tune`.
+  // Returns the config that launch would use, without measuring even in mode `tune`. Throws UserError as
+  // launch does.
   template <class... A> tune::Picked pick(detail::StreamAt at, A&&... arguments) const {
     tune::Picked picked;
     with_words(
@@ -127,8 +132,9 @@ public:
         arguments...);
     return picked;
   }
-  // Searches the space for these arguments' problem in separate processes and uses the result from now on. It
-  // does not touch the memory of the arguments, and takes at most the time that the options allow.
+  // Searches the space for the problem of these arguments, and uses the result from now on. The search runs
+  // in other processes and does not touch the memory of the arguments. It takes at most the time that the
+  // options allow. Throws UserError as tune() in run/tuner.h does.
   template <class... A>
   tune::Tuning tune(detail::StreamAt at, const tune::TuneOptions& options, A&&... arguments) const {
     std::optional<tune::Tuning> tuning;
@@ -155,7 +161,8 @@ private:
   std::shared_ptr<const tune::detail::TunedCore> core_;
 };
 
-// Throws UserError if the space has no seed.
+// Wraps `kernel`, to be launched with configs of `space`. Throws UserError if the space has no seed, or if a
+// size in the options is neither an axis of a view nor an integer.
 template <class... P>
 TunedKernel<P...> tuned(const Kernel<P...>& kernel, tune::Space space, tune::TunedOptions options = {},
                         std::source_location here = std::source_location::current()) {

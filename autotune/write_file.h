@@ -1,4 +1,4 @@
-// Writes a file that the user requested.
+// Writes a file that the user requested, either as a whole or not at all.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ struct ConfigValue {
     static_assert(integer, "a config takes integers as sizes and options: write {BM = 128, num_warps = 4}");
     if constexpr (integer) value = static_cast<std::int64_t>(number);
     if constexpr (integer && std::is_unsigned_v<N>)
-      if (value < 0) value = INT64_MAX; // does not fit i64; any number this large is refused later
+      if (value < 0) value = INT64_MAX; // it does not fit i64; any number this large is rejected later
   }
 };
 } // namespace detail
@@ -36,7 +36,7 @@ struct Binding {
 
   Binding() = default;
   Binding(std::string_view name, std::int64_t value);
-  // The same for a name that is interned already, without a look-up.
+  // Makes a binding of a name that is already interned, which saves the look-up.
   static Binding of_interned(const char* name, std::int64_t value) {
     Binding binding;
     binding.name = name, binding.value = value;
@@ -46,8 +46,8 @@ struct Binding {
   bool operator==(const Binding&) const = default;
 };
 
-// A set of bindings, sorted by name. It never allocates, so that a launch can take it by value. The
-// constructor throws a UserError if the list holds a name twice or more than `capacity` names.
+// A set of bindings, sorted by name. It never allocates, so a launch can take it by value. The constructor
+// throws UserError if the list holds a name twice or more than `capacity` names.
 class Config {
 public:
   static constexpr int capacity = 24;
@@ -56,10 +56,11 @@ public:
   Config(std::initializer_list<Binding> bindings,
          std::source_location here = std::source_location::current());
 
-  // Binds a name, or replaces its value. UserError if the config already holds `capacity` other names.
+  // Binds a name to a number, or replaces its number. Throws UserError if the config already holds `capacity`
+  // other names.
   void set(const Binding& binding);
   void set(std::string_view name, std::int64_t value) { set(Binding(name, value)); }
-  // The number that a name is bound to, or nothing.
+  // Returns the number that a name is bound to, or nothing.
   std::optional<std::int64_t> get(std::string_view name) const;
   const Binding* begin() const { return items_; }
   const Binding* end() const { return items_ + count_; }
@@ -67,7 +68,7 @@ public:
 
   bool operator==(const Config& other) const;
   std::string to_string() const; // "BM=128,BN=256"
-  // The inverse of to_string. UserError names the part of the text that cannot be read.
+  // The inverse of to_string. Throws a UserError that names the part of the text that cannot be read.
   static Config parse(std::string_view text);
 
 private:
@@ -75,8 +76,8 @@ private:
   int count_ = 0;
 };
 
-// An option of a config, which every kernel accepts: `num_warps = 8`. A device ignores the options that it
-// does not have. Without max_registers, the number of registers has no limit.
+// An option, which the config of any kernel may set: `num_warps = 8`. A device ignores the options that it
+// does not have. If max_registers is not set, Kiln does not limit the number of registers.
 struct Option {
   const char* name;
   Binding operator=(detail::ConfigValue value) const;
@@ -86,7 +87,7 @@ inline constexpr Option num_stages{"num_stages"};       // no device uses this o
 inline constexpr Option num_ctas{"num_ctas"};           // no device uses this option yet
 inline constexpr Option max_registers{"max_registers"}; // registers per GPU thread: 24 to 255
 inline constexpr std::string_view option_names[] = {"num_warps", "num_stages", "num_ctas", "max_registers"};
-// Whether `name` is one of option_names.
+// Returns whether `name` is one of option_names.
 bool is_option(std::string_view name);
 
 } // namespace kiln

@@ -1,5 +1,5 @@
-// Defines the control flow of kernels at run time: for_range, while_loop, if_else, if_then and Var. (A native
-// `for` or `if` runs while the kernel is recorded.)
+// Defines the control flow of kernels: for_range, while_loop, if_else, if_then and Var. (A native C++ `for`
+// or `if` runs while the kernel is recorded.)
 //
 //   auto acc = for_range(BK, n, zeros<float>(BM),
 //                        [&](auto k, auto acc) { return acc + x.tile(m, k).load(); });
@@ -8,8 +8,9 @@
 //   Var<float> best = 0;
 //   for_range(BK, n, [&](auto k) { best = max(best, max(x.tile(k).load())); });
 //
-// A loop or branch passes values on as its state. The body takes the state and returns the next one, with the
-// same dtypes and dimensions; several values are one state(a, b), which the body may take in parts.
+// The state of a loop is the value that each iteration passes to the next. The body takes the state and
+// returns the next one, which has the same dtypes and dimensions. Several values become one state with
+// state(a, b), which the body may take as separate parameters. Branches can return states too.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -19,7 +20,7 @@ KILN_API_BEGIN
 namespace kiln {
 
 // Hints for the compilation of a loop. `stages` is the number of iterations whose loads are in flight at
-// once; 0 stands for the config's num_stages, and a negative number is a UserError. No device uses it yet.
+// once; 0 stands for num_stages of the config, and a negative number throws UserError. No device uses it yet.
 struct LoopOptions {
   int stages = 0;
 };
@@ -47,10 +48,11 @@ concept LoopBound = Operand<X> || IsRange<X>;
 template <class X>
 inline constexpr bool is_bound = IsRange<X> || IsPoison<X> || is_integer_scalar<X> || IsDimension<X>;
 
-// Whether a body returned Next = void, or Poison after a mistake, as a loop without a state requires.
+// Whether a body whose result has type Next returned nothing, as the body of a loop without a state must.
+// Poison, the result of a mistake that was already reported, passes.
 template <class Next> inline constexpr bool returns_nothing = std::is_void_v<Next> || IsPoison<Next>;
 
-// A bound or step as an i64 scalar.
+// Records a bound or step as an i64 scalar.
 template <class X> Handle index_handle(const X& x) {
   if constexpr (is_integer_scalar<X> || IsDimension<X>)
     return emit_cast(as_operand<std::int64_t>(x).record(), DType::I64);
@@ -115,13 +117,13 @@ auto scalar_loop(const B& begin, const E& end, const T& step, const S& initial, 
 }
 } // namespace detail
 
-// The overloads of for_range instantiate the body themselves, by naming the type of its result, and not in a
-// function that they call: each function in between would add three lines to what the compiler says about a
+// Each overload of for_range instantiates the body itself, by naming the type of its result, and not in a
+// function that it calls: each function in between would add three lines to what the compiler says about a
 // mistake in the body.
 
-// Runs body(k, state) for k = 0, D, 2 * D, ... below `end`, and returns the last state. k is an Offset<D>.
-// `end` is an integer scalar, a number or a range(begin, end); bounds are i64. If `end` is not above the
-// begin, nothing runs, and the result is the initial state.
+// Runs body(k, state) for k = 0, D, 2 * D, ... while k < `end`, and returns the last state. k is an
+// Offset<D>. `end` is an integer scalar, a number or a range(begin, end); bounds are i64. If the range is
+// empty, nothing runs, and the result is the initial state.
 template <detail::IsDimension D, detail::LoopBound E, class S, class F>
 auto for_range(D, const E& end, const S& initial, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
@@ -174,7 +176,7 @@ auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopO
       return initial;
   }
 }
-// The same without a state: body(k) only has effects, and returns nothing.
+// The same without a state: body(k) only has side effects, and returns nothing.
 template <detail::IsDimension D, detail::LoopBound E, class F>
 void for_range(D, const E& end, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
@@ -187,9 +189,9 @@ void for_range(D, const E& end, const F& body, LoopOptions options = {},
       "the body's result is not used: pass a state, for_range(BN, n, state, body), or return nothing");
   if constexpr (takes) detail::dimension_loop<D>(end, detail::Void{}, body, options, loc);
 }
-// Runs body(i, state) for i = begin, begin + step, ... below `end`, and returns the last state. i is an i64
-// scalar. Bounds and step are integer scalars or numbers; if the step is not positive, nothing runs. The next
-// two overloads take several values in the state, and no state.
+// Runs body(i, state) for i = begin, begin + step, ... while i < `end`, and returns the last state. i is an
+// i64 scalar. Bounds and step are integer scalars or numbers; if the step is not positive, nothing runs. Of
+// the next two overloads, one takes several values in the state, and the other has no state.
 template <class B, class E, class T, class S, class F>
   requires(!detail::IsDimension<B> && detail::Operand<B>)
 auto for_range(const B& begin, const E& end, const T& step, const S& initial, const F& body,
@@ -267,7 +269,7 @@ void for_range(const B&, const E&, const F&) {
 }
 
 namespace detail {
-// Whether X can be a condition: a scalar bool, or Poison.
+// Returns whether X can be a condition: a scalar bool, or Poison.
 template <class X> constexpr bool flag_fits() {
   if constexpr (IsPoison<X>)
     return true;
@@ -344,7 +346,7 @@ inline constexpr bool is_condition =
     is_host_condition<C> || IsPoison<C> || (operand_shape_t<C>::rank == 0 && is_bool_operand<C>);
 template <class F> inline constexpr bool is_branch = requires(const F& f) { f(); };
 
-// What a branch returns; Poison if F is not a function without parameters.
+// Returns a null pointer to the result type of a branch, or Poison if F cannot be called without arguments.
 template <class F> auto branch_result() {
   if constexpr (is_branch<F>)
     return static_cast<decltype(std::declval<const F&>()())*>(nullptr);
@@ -365,9 +367,9 @@ template <class A, class B> constexpr bool branches_agree() {
 }
 } // namespace detail
 
-// Runs then() if the condition, a scalar bool, is true, and otherwise() if not; only the branch that is taken
-// acts on memory. Returns the result of that branch. Both branches return the same dtypes and dimensions, or
-// nothing.
+// Runs then() if the condition, a scalar bool, is true, and otherwise() if it is false. Only the branch that
+// is taken accesses memory. Returns the result of that branch. Both branches must return the same dtypes and
+// dimensions, or nothing.
 template <class C, class T, class F>
   requires detail::Operand<C>
 auto if_else(const C& condition, const T& then, const F& otherwise,
@@ -448,9 +450,9 @@ template <class T, auto... D> struct VarTile<Tile<T, D...>> {
 };
 } // namespace detail
 
-// A variable that the bodies of loops and branches can assign, without being part of their state: Var<float>
+// A variable that the bodies of loops and branches can assign without passing it in their state. Var<float>
 // is a scalar, Var<Tile<float, BM>> a tile; `Var sums = zeros<float>(BM);` deduces the type. A Var keeps its
-// dtype and dimensions: assigned numbers are converted to the dtype, assigned tiles broadcast to the
+// dtype and dimensions: assigned numbers are converted to the dtype, and assigned tiles broadcast to the
 // dimensions.
 template <class T> class Var {
 public:
@@ -481,13 +483,13 @@ public:
     return *this;
   }
 
-  // The current value. Expressions take this copy, so that they do not change when the variable does.
+  // Returns the current value. Expressions take this copy, so that they do not change when the variable does.
   tile_type kiln_snapshot() const { return tile_type(record()); }
   operator tile_type() const { return kiln_snapshot(); }
   detail::Handle record(detail::Location = {}) const { return detail::variable_read(id_); }
 
 private:
-  // These are conditions of static_assert, and Poison fulfils them.
+  // These functions are conditions of static_assert. Poison satisfies them.
   template <class X> static constexpr bool dtype_fits() {
     if constexpr (detail::IsPoison<X>)
       return true;

@@ -1,4 +1,4 @@
-// Checks what a kernel relies on (expects, device_assert) and prints values from it (device_print).
+// Declares checks and output of kernels: expects, device_assert and device_print.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -9,7 +9,7 @@ KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
-// Recognises comparisons of scalars, so that a failed check can show both sides.
+// Recognises a comparison of scalars, so that a failed check can show both sides.
 template <class X> struct Compared {
   static constexpr bool is = false;
 };
@@ -18,13 +18,13 @@ template <ir::Opcode C, class A, class B> struct Compared<Node<C, bool, Shape<>,
 };
 } // namespace detail
 
-// Declares what the kernel relies on. The host checks it at each launch:
+// Declares a condition that the kernel relies on. The host checks it at each launch:
 //
 //   expects(a.cols() == b.rows(), "a's columns and b's rows");
 //
 // If the condition is false, the launch throws a UserError with both values, and nothing runs. The condition
-// is a scalar bool that depends on extents, strides, scalar parameters and constants only, and `expects` is
-// not inside a loop or branch; anything else is a UserError when the kernel is compiled.
+// is a scalar bool that depends on extents, strides, scalar parameters and constants only, and `expects` must
+// not be inside a loop or branch; otherwise compiling the kernel throws UserError.
 template <class C>
   requires detail::Operand<C>
 void expects(const C& condition, const char* message, detail::Location loc = detail::Location::current()) {
@@ -53,9 +53,9 @@ void expects(const C&, const M&) {
                 "the message of expects must be a string literal: it is stored with the kernel");
 }
 
-// Checks a condition on the device, a bool scalar or tile, if KILN_DEBUG=1 is set; otherwise it does nothing.
-// If an element is false, the launch ends, and the stream throws an error at its next synchronize(): a
-// UserError with the message, the program and the element, on a CUDA device a TargetError.
+// Checks a condition, a bool scalar or tile, on the device if KILN_DEBUG=1 is set; without it, does nothing.
+// If an element is false, the launch ends, and the next synchronize() of the stream throws a UserError (on a
+// CUDA device, a TargetError) with the message, the program and the element.
 template <class C>
   requires detail::Operands<C>
 void device_assert(const C& condition, const char* message,
@@ -80,7 +80,7 @@ void device_assert(const C&, const M&) {
   static_assert(detail::never<C>,
                 "the message of device_assert must be a string literal: it is stored with the kernel");
 }
-// The same for the elements where the mask is true.
+// The same, but checks only elements where the mask is true.
 template <class C, class M>
   requires detail::Operands<C> && detail::Operands<M>
 void device_assert(const C& condition, const char* message, const M& mask,
@@ -100,8 +100,8 @@ struct Message {
       : text(message), loc(where) {}
 };
 
-// Prints a line with the text and the values, once in each program that reaches the call. Values are tiles,
-// scalars and numbers; the elements of tiles are printed in nested brackets.
+// Prints a line with the text and the values, once in each program that reaches the call. The values are
+// tiles, scalars and numbers; the elements of tiles are printed in nested brackets.
 template <class... X>
   requires(detail::Operand<X> && ...)
 void device_print(Message message, const X&... x) {

@@ -1,4 +1,4 @@
-// Declares the dimensions of tiles: each is a type in C++ and gets its size from the config.
+// Defines the dimensions of tiles. Each dimension is a type in C++ and gets its size from the config.
 //
 //   KILN_DIM(BM); KILN_DIM(BN);      // at namespace scope; libraries declare theirs in their own namespace
 //   Tile<float, BM, BN>              // in types
@@ -6,7 +6,7 @@
 //   Config{BM = 128, BN = 256}       // the sizes, which are bound when a kernel is compiled
 //
 // Two dimensions are equal if and only if their names and factors are equal. Dimensions of different names
-// stay different even where a config gives them the same size.
+// are different even if a config gives them the same size.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -18,7 +18,7 @@
 KILN_API_BEGIN
 namespace kiln {
 
-// The base of every dimension.
+// The base class of all dimensions.
 struct Dimension {};
 
 namespace detail {
@@ -52,7 +52,7 @@ constexpr std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
 }
 } // namespace detail
 
-// A dimension of constant size N, which calls write as a literal: 16_c.
+// A dimension of constant size N. In calls it is written as a literal: 16_c.
 template <std::int64_t N> struct Constant : Dimension {
   static_assert(N > 0, "a dimension must be positive");
   static constexpr std::int64_t value = N;
@@ -77,7 +77,7 @@ struct Product<Numerator, Denominator, detail::DimList<F...>, detail::DimList<G.
 };
 
 namespace detail {
-// Gives every kind of dimension the same interface: named dimensions have no members parts_num and parts_den.
+// Gives all kinds of dimension the same interface: named dimensions have no members parts_num and parts_den.
 template <class D> struct Parts {
   using num = typename D::parts_num;
   using den = typename D::parts_den;
@@ -188,8 +188,8 @@ template <char... Digits> constexpr std::int64_t parse_constant() {
 }
 } // namespace detail
 
-// The product and the quotient of two dimensions, which are dimensions again. (Their types are deduced. Named
-// in the signature, they would be instantiated for every operand of every operator.)
+// The product and the quotient of two dimensions, which are dimensions again. (Their types are deduced,
+// because types that the signature names would be instantiated for every operand of every operator.)
 template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator*(A, B) {
   return detail::product_t<A, B>{};
 }

@@ -13,7 +13,8 @@ KILN_API_BEGIN
 namespace kiln {
 
 // The dtype of an element: bool, integers by sign and width in bits, and floats. F8E4M3 and F8E5M2 are the
-// 8-bit floats of the OCP specification (4 exponent and 3 mantissa bits, without infinities; 5 and 2 bits).
+// 8-bit floats of the OCP specification: one with 4 exponent and 3 mantissa bits and without infinities, the
+// other with 5 and 2 bits.
 enum class DType : std::uint8_t {
   Bool,
   I8,
@@ -63,7 +64,7 @@ constexpr bool is_signed(DType t) { return info(t).cls == DTypeClass::Signed; }
 constexpr bool is_unsigned(DType t) { return info(t).cls == DTypeClass::Unsigned; }
 constexpr bool is_integer(DType t) { return is_signed(t) || is_unsigned(t); }
 
-// The 16- and 8-bit floats on the host. They only store bits, because arithmetic on them happens in kernels:
+// The 16- and 8-bit floats on the host. They only store bits; arithmetic on them happens in kernels:
 //
 //   - the constructors round to nearest, ties to even (see float_bits.h);
 //   - the conversions to float and double are exact;
@@ -154,9 +155,10 @@ template <> struct DTypeOf<f8e5m2> {
 };
 } // namespace detail
 
-// The dtype that a C++ type names; const is ignored: dtype_of<const float> is DType::F32.
+// The dtype that a C++ type stands for; const is ignored: dtype_of<const float> is DType::F32.
 template <class T> inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
-// The C++ types that name a dtype: bool, std::int8_t to std::uint64_t, float, double and the floats above.
+// The C++ types that stand for a dtype: bool, std::int8_t to std::uint64_t, float, double and the floats
+// above.
 template <class T>
 concept ElementType = requires { detail::DTypeOf<std::remove_cv_t<T>>::value; };
 // Whether T is f16, bf16, f8e4m3 or f8e5m2, the floats that C++ itself does not have.

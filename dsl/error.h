@@ -23,7 +23,7 @@ struct SourceLocation {
   explicit operator bool() const { return file != nullptr; }
   bool operator==(const SourceLocation&) const = default;
 };
-// "file.cpp:12", or "" if the location is unknown.
+// Returns "file.cpp:12", or "" if the location is unknown.
 std::string to_string(const SourceLocation& location);
 
 // The base of all exceptions of Kiln.
@@ -32,27 +32,28 @@ public:
   using std::runtime_error::runtime_error;
 };
 
-// A mistake of the user. The message is one line with four parts: where (file and line of the user's code),
-// what was wrong, with which values, and what to do.
+// Reports a mistake of the user. The message is one line with four parts: where (file and line of the user's
+// code), what was wrong, with which values, and what to do.
 class UserError : public Error {
 public:
   using Error::Error;
   UserError(const SourceLocation& where, std::string_view what);
 };
 
-// The driver, the operating system or a tool such as ptxas refused a request. The message holds its log.
+// Reports that the driver, the operating system or a tool such as ptxas refused a request. The message
+// contains its log.
 class TargetError : public Error {
 public:
   using Error::Error;
 };
 
-// A bug in Kiln. Where the bug concerns a kernel, the message contains the kernel's IR.
+// Reports a bug in Kiln. If the bug concerns a kernel, the message contains its IR.
 class InternalError : public Error {
 public:
   using Error::Error;
 };
 
-// Throws an InternalError that names this place in Kiln's source.
+// Throws an InternalError that names the calling line of Kiln's source.
 [[noreturn]] void internal_error(std::string_view what,
                                  std::source_location here = std::source_location::current());
 // Throws an InternalError unless `ok`.

@@ -1,4 +1,5 @@
-// Pairs the elements of two tiles (join, interleave) and takes pairs apart (split), as Triton's functions do.
+// Defines join and interleave, which pair the elements of two tiles, and split, which takes pairs apart, as
+// in Triton.
 //
 //   auto pairs = join(re, im);              // [BM] and [BM] to [BM, 2]
 //   auto [re, im] = split(pairs);           // the inverse
@@ -23,7 +24,7 @@ template <class X> constexpr bool splits() {
     return std::is_same_v<at_t<rank_of<X> - 1, shape_t<X>>, Two> && !is_pointer_tile<X>;
 }
 
-// Element `half` of the last axis.
+// Returns element `half` of the last axis.
 template <class X> auto half_of(Handle x, int half) {
   constexpr int last = rank_of<X> - 1;
   using T = element_t<X>;
@@ -46,7 +47,7 @@ auto join(const A& a, const B& b, detail::Location loc = detail::Location::curre
   }
 }
 
-// The inverse of join: x[..., 0] and x[..., 1], where the last dimension of x is 2_c.
+// The inverse of join: returns x[..., 0] and x[..., 1]. The last dimension of x must be 2_c.
 template <class X>
   requires detail::Operands<X>
 auto split(const X& x, detail::Location loc = detail::Location::current()) {

@@ -1,4 +1,5 @@
-// Defines the layout classes of views, which are all that a kernel is specialised for besides its config.
+// Defines LayoutClass, which says what a kernel may assume about the address and the strides of a view.
+// Besides its config and device, a kernel is specialised only for the layout classes of its views.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -8,7 +9,7 @@
 KILN_API_BEGIN
 namespace kiln {
 
-// What is known about a view's memory when a kernel is compiled:
+// The properties of the memory of a view that compiled code may rely on:
 //
 //   Any:     nothing, the strides are arbitrary;
 //   Unit:    the innermost stride is 1;

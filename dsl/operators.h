@@ -1,4 +1,5 @@
-// Defines the operators of tiles, and Offset, an index that knows the dimension of the tile at it.
+// Defines the operators of tiles, and Offset, an index that knows the dimension of the tile that begins
+// there.
 //
 //   + - * / %              integers truncate in / and %, and two bools count as i32
 //   & | ^ << >> ~ !        integers and bool; ! takes bool only
@@ -9,8 +10,8 @@
 // from the last axis, and dtypes are promoted: see SEMANTICS.md. A pointer plus or minus integers moves by
 // elements.
 //
-// (Each operator checks its operands in its own body and not in a function that it calls: every instantiation
-// in between would add three lines to what the compiler says about a mistake.)
+// (Each operator checks its operands in its own body and not in a function that it calls, because every
+// function in between would add three lines to what the compiler says about a mistake.)
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -50,7 +51,7 @@ inline constexpr bool is_bool_operand = operand_dtype<X>() == DType::Bool && !is
 template <class X>
 inline constexpr bool is_integer_operand = is_integer(operand_dtype<X>()) && !is_pointer_tile<X>;
 
-// The following are conditions of static_assert, and Poison fulfils all of them.
+// The following are conditions of static_assert. Poison satisfies all of them.
 template <class A, class B> inline constexpr bool joined = joins<operand_shape_t<A>, operand_shape_t<B>>;
 template <class A, class B, class C>
 inline constexpr bool all_joined =
@@ -71,8 +72,8 @@ template <class... X> inline constexpr bool all_bool = any_poison<X...> || (is_b
 
 // --- How operators are built -------------------------------------------------------------------------------
 
-// Promotes the operands and builds the node. Its dtype is Result, or the promoted one if Result is void.
-// Operands that do not fit give Poison.
+// Promotes the operands and builds the node. Its dtype is Result, or the promoted dtype if Result is void.
+// The result is Poison if the operands do not fit.
 template <ir::Opcode Code, class Result, class A, class B>
 auto binary_node(Location loc, const A& a, const B& b) {
   if constexpr (any_poison<A, B> || any_pointer<A, B> || !joined<A, B>) {
@@ -192,7 +193,7 @@ template <class A, class B> auto multiply(const A& a, const B& b) {
 }
 } // namespace detail
 
-// An integer scalar or number as the offset of a tile: offset(BM, i) begins at element i.
+// Returns an integer scalar or number as the offset of a tile: offset(BM, i) begins at element i.
 template <detail::IsDimension D, class X> Offset<D{}> offset(D, const X& x) {
   static_assert(detail::is_integer_scalar<X>, "offset needs an integer scalar");
   return detail::to_offset<D>(detail::as_operand<std::int64_t>(x));

@@ -1,11 +1,13 @@
-// Generates random numbers from a seed and offsets with the counter-based generator Philox 4x32-10 (Salmon et
-// al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+// Defines philox, rand_bits, rand and randn, which compute random numbers from a seed and offsets with the
+// counter-based generator Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// 2011).
 //
 //   auto u = rand(seed, m + arange(BM));     // uniform in [0, 1)
 //   auto z = randn(seed, offsets);           // normal
 //
-// A number depends on its seed and offset alone, so the results are the same for all tile sizes. Random bits
-// and rand give the same bits on every device; randn is as accurate as log, sqrt and cos are there.
+// A number depends only on its seed and offset, so the results are the same for all tile sizes. philox,
+// rand_bits and rand give the same bits on every device; randn is as accurate as log, sqrt and cos are on the
+// device.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -21,8 +23,8 @@ template <class X>
 inline constexpr bool random_seed = IsPoison<X> || (is_integer_operand<X> && operand_shape_t<X>::rank == 0);
 } // namespace detail
 
-// Four words of 32 random bits for each offset, as four tiles of u32 with the dimensions of `offsets`. The
-// seed is an integer scalar or a host integer; seed and offsets count as u64.
+// Returns four words of 32 random bits for each offset, as four tiles of u32 with the dimensions of
+// `offsets`. The seed is an integer scalar or a host integer; seed and offsets count as u64.
 //
 //   auto [a, b, c, d] = philox(seed, offsets);
 template <class Seed, class X>
@@ -56,11 +58,11 @@ auto philox(const Seed& seed, const X& offsets, detail::Location loc = detail::L
 }
 
 namespace detail {
-// The upper 24 bits as a float in [0, 1).
+// Returns the upper 24 bits as a float in [0, 1).
 template <class W> auto to_uniform(const W& words) { return cast<float>(words >> 8) * 0x1p-24f; }
 } // namespace detail
 
-// 32 random bits for each offset, a tile of u32: the first of philox's words.
+// Returns 32 random bits for each offset, the first word of philox, as a tile of u32.
 template <class Seed, class X>
   requires detail::Operand<Seed> && detail::Operands<X>
 auto rand_bits(const Seed& seed, const X& offsets, detail::Location loc = detail::Location::current()) {
@@ -70,7 +72,7 @@ auto rand_bits(const Seed& seed, const X& offsets, detail::Location loc = detail
   else
     return words.template get<0>();
 }
-// Uniformly distributed f32 in [0, 1), in steps of 2^-24: the upper 24 bits of rand_bits.
+// Returns uniformly distributed f32 in [0, 1), in steps of 2^-24: the upper 24 bits of rand_bits.
 template <class Seed, class X>
   requires detail::Operand<Seed> && detail::Operands<X>
 auto rand(const Seed& seed, const X& offsets, detail::Location loc = detail::Location::current()) {
@@ -80,8 +82,8 @@ auto rand(const Seed& seed, const X& offsets, detail::Location loc = detail::Loc
   else
     return detail::recorded(detail::to_uniform(words.template get<0>()));
 }
-// Normally distributed f32 with mean 0 and standard deviation 1, by the method of Box and Muller ("A note on
-// the generation of random normal deviates", 1958).
+// Returns normally distributed f32 with mean 0 and standard deviation 1, by the method of Box and Muller ("A
+// note on the generation of random normal deviates", 1958).
 template <class Seed, class X>
   requires detail::Operand<Seed> && detail::Operands<X>
 auto randn(const Seed& seed, const X& offsets, detail::Location loc = detail::Location::current()) {

@@ -1,4 +1,4 @@
-// Accesses memory through raw pointers, as Triton does. Only the mask limits the accesses; prefer views.
+// Defines loads, stores and atomics through raw pointers, as in Triton. Only masks limit them; prefer views.
 //
 //   raw::Ptr<float> p                            // a parameter
 //   auto x = raw::load(p + offsets, mask, 0);    // offsets count elements, not bytes
@@ -14,7 +14,7 @@ namespace kiln::raw {
 // elements, gives a tile of pointers.
 template <class T> using Ptr = Tile<T*>;
 
-// A hint for loads on GPUs: no hint, caching at all levels (PTX's ld.ca), caching in the L2 only (ld.cg).
+// A hint for loads on GPUs: no hint, caching at all levels (PTX's ld.ca), or caching in the L2 only (ld.cg).
 // CPUs ignore it.
 enum class Cache : std::uint8_t { none, all, outer };
 
@@ -50,7 +50,7 @@ template <class P, class V> constexpr bool value_fits() {
   else
     return true;
 }
-// Whether the operation can be recorded. If not, the public function has reported why.
+// Returns whether the operation can be recorded. If not, the public function has reported why.
 template <class P, class V, class M> constexpr bool can_access() {
   if constexpr (is_pointer_tile<P> && !IsPoison<V> && !IsPoison<M>)
     return is_mask<M>() && mask_fits<P, M>() && value_fits<P, V>();
@@ -98,8 +98,8 @@ auto atomic(const char* kind, const P& pointers, const V& value, const M& mask, 
 }
 } // namespace detail
 
-// Reads through a pointer or a tile of pointers. Lanes where the mask is false are not accessed; they read as
-// `other`, or as zero without it. Mask and `other` broadcast to the dimensions of the pointers.
+// Loads through a pointer or a tile of pointers. Lanes where the mask is false are not accessed; their result
+// is `other`, or zero without it. Mask and `other` broadcast to the dimensions of the pointers.
 template <class P>
   requires kiln::detail::Operands<P>
 auto load(const P& pointers, Cache cache = Cache::none,
@@ -128,8 +128,8 @@ auto load(const P& pointers, const M& mask, const O& other, Cache cache = Cache:
   return detail::load(pointers, mask, other, cache, loc);
 }
 
-// Writes `value` through a pointer or a tile of pointers, where the mask is true. The value has the pointer's
-// dtype or a narrower one of the same class.
+// Stores `value` through a pointer or a tile of pointers, where the mask is true. The value must have the
+// dtype of the pointer or a narrower one of the same class.
 template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 void store(const P& pointers, const V& value,
@@ -155,8 +155,8 @@ void store(const P& pointers, const V& value, const M& mask,
   detail::store(pointers, value, mask, loc);
 }
 
-// The atomic operations update each element atomically, where the mask is true. They return the values from
-// before the update, and zero where the mask is false.
+// The atomic operations update each element atomically, where the mask is true. They return the values before
+// the update, and zero where the mask is false.
 template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_add(const P& pointers, const V& value, AtomicOptions options = {},
@@ -326,7 +326,7 @@ auto atomic_exchange(const P& pointers, const V& value, const M& mask, AtomicOpt
   return detail::atomic("xchg", pointers, value, mask, options, loc);
 }
 
-// Writes `desired` where the memory holds `expected`, compared by bits. Returns the values from before.
+// Stores `desired` where the memory holds `expected`, compared by bits. Returns the values before the update.
 template <class P, class E, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<E> && kiln::detail::Operand<V>
 auto atomic_compare_exchange(const P& pointers, const E& expected, const V& desired,

@@ -1,6 +1,6 @@
 // Describes a kernel's lambda without its C++ type: the parameters, and a function that calls it.
 //
-// With a Recipe, code that is compiled once in the library can record a kernel for any config.
+// With a Recipe, code of the library, which is compiled once, can record a kernel for any config.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -17,7 +17,7 @@ template <class... P> struct ParameterList {
   static constexpr int size = sizeof...(P);
 };
 
-// How a parameter type is recorded: View, Scalar and raw::Ptr. Other types cannot be parameters.
+// How a parameter type is recorded: View, Scalar or raw::Ptr. Other types cannot be parameters.
 template <class P> struct Parameter {
   static constexpr bool ok = false;
 };
@@ -52,7 +52,7 @@ template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...) const
 template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...)> {
   using type = ParameterList<std::remove_cvref_t<P>...>;
 };
-// False for lambdas with auto parameters, which do not have a single call operator.
+// False for a lambda with auto parameters, which does not have a single call operator.
 template <class F>
 inline constexpr bool has_parameters = std::is_pointer_v<F> || requires { &F::operator(); };
 template <class F> constexpr auto call_operator() {

@@ -11,8 +11,8 @@ KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
-// The index of the axis that `BN` or `axis<1>` names; -1 if the shape has none, -2 if it has the dimension
-// twice.
+// The index of the axis that `BN` or `axis<1>` names; -1 if the shape has no such axis, -2 if it has the
+// dimension twice.
 template <class A, class S> struct AxisIn {
   static constexpr int value = Find<A, S>::count == 0 ? -1 : Find<A, S>::count > 1 ? -2 : Find<A, S>::index;
 };
@@ -21,13 +21,13 @@ template <int N, class S> struct AxisIn<Axis<N>, S> {
 };
 template <class X>
 concept IsAxis = IsDimension<X> || requires(X x) { []<int N>(Axis<N>) {}(x); };
-// What overload resolution accepts as an axis. It includes numbers, so that they get an error message of
-// their own.
+// The types that overload resolution accepts as an axis. Numbers are among them, so that they get an error
+// message of their own.
 template <class X>
 concept AxisLike = IsAxis<X> || Operand<X>;
 template <class X> inline constexpr bool is_axis = IsAxis<X>;
 
-// These are conditions of static_assert, and Poison fulfils them.
+// These are conditions of static_assert. Poison satisfies them.
 template <class X, class A> constexpr int find_axis() {
   if constexpr (TileLike<X> && IsAxis<A>)
     return AxisIn<A, shape_t<X>>::value;
@@ -44,8 +44,8 @@ template <class X> Handle record_value(const X& x, Location loc) {
 }
 } // namespace detail
 
-// The numbers start, start + 1, ... along a dimension, as a tile of i32: arange(BM). (Indices of views are
-// i64; adding an arange to an Offset or to another i64 scalar gives i64.)
+// Returns the numbers start, start + 1, ... along a dimension, as a tile of i32: arange(BM). (Indices of
+// views are i64; adding an arange to an Offset or to another i64 scalar gives i64.)
 template <detail::IsDimension D>
 Tile<std::int32_t, D{}> arange(D, std::int64_t start = 0,
                                detail::Location loc = detail::Location::current()) {
@@ -61,9 +61,9 @@ Poison arange(const N&, const R&...) {
   return {};
 }
 
-// A tile whose elements are all `value`, a number or a scalar. The dtype is that of the value, or T where it
-// is given: full(2.5f, BM), full<bf16>(0, BM, BN).
-template <int = 0, class X, detail::IsDimension... D> // the 0 keeps full<bf16>(...) for the other one
+// Returns a tile whose elements are all `value`, a number or a scalar. The dtype is that of the value, or T
+// if it is given: full(2.5f, BM), full<bf16>(0, BM, BN).
+template <int = 0, class X, detail::IsDimension... D> // the int keeps full<bf16>(...) for the other overload
   requires detail::Operand<X>
 auto full(const X& value, D...) {
   if constexpr (detail::IsPoison<X>) {
@@ -84,7 +84,7 @@ Tile<T, D{}...> full(const X& value, D...) {
                 "full needs a number or a scalar: use broadcast for tiles");
   return Tile<T, D{}...>(detail::emit_convert(x.record(), detail::type_info<T, detail::Shape<D...>>));
 }
-// A tile of zeros or ones of dtype T: zeros<float>(BM, BN).
+// Return a tile of zeros or ones of dtype T: zeros<float>(BM, BN).
 template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> zeros(D... dims) {
   return full<T>(0, dims...);
 }
@@ -142,8 +142,8 @@ Poison ones(const D&...) {
   return {};
 }
 
-// Inserts an axis of extent 1 at the position `At` of the result: expand<0>(x) gives [1, ...], expand<-1>(x)
-// gives [..., 1]. expand(x, axis<0>) is the same as expand<0>(x).
+// Inserts an axis of extent 1 at the position `At` of the result: expand<0>(x) gives [1, ...], and
+// expand<-1>(x) gives [..., 1]. expand(x, axis<0>) is the same as expand<0>(x).
 template <int At, class X>
   requires detail::Operands<X>
 auto expand(const X& x, detail::Location loc = detail::Location::current()) {
@@ -176,8 +176,8 @@ Poison expand(const X&, const N&) {
   return {};
 }
 
-// Removes the axis `At`, whose extent must be 1; a negative one counts from the last. squeeze(x, axis<0>) is
-// the same as squeeze<0>(x).
+// Removes the axis `At`, whose extent must be 1; a negative number counts from the last axis. squeeze(x,
+// axis<0>) is the same as squeeze<0>(x).
 template <int At, class X>
   requires detail::Operands<X>
 auto squeeze(const X& x, detail::Location loc = detail::Location::current()) {
@@ -212,7 +212,7 @@ Poison squeeze(const X&, const N&) {
   return {};
 }
 
-// The tile repeated to the given dimensions. From the last axis on, each of the tile's dimensions must be the
+// Repeats the tile to the given dimensions. From the last axis on, each dimension of the tile must be the
 // given one or 1; missing leading axes are added.
 template <class X, detail::IsDimension... D>
   requires detail::Operands<X>
@@ -302,8 +302,9 @@ Poison trans(const X&, N...) {
   return {};
 }
 
-// The same elements in row-major order, with other dimensions of the same product. Constant dimensions are
-// checked by the C++ compiler; named ones are checked when the config binds their sizes (a UserError).
+// Returns the same elements in row-major order, with other dimensions of the same product. The C++ compiler
+// checks constant dimensions; named ones are checked when the config binds their sizes, which throws
+// UserError if they do not fit.
 template <class X, detail::IsDimension... D>
   requires detail::Operands<X>
 auto reshape(const X& x, D...) {
@@ -321,7 +322,8 @@ auto reshape(const X& x, D...) {
     return Tile<E, D{}...>(detail::emit(ir::Opcode::Reshape, {x.record()}, detail::type_info<E, S>));
   }
 }
-// The same elements in row-major order along one axis, whose dimension is the product of the tile's.
+// Returns the same elements in row-major order along one axis, whose dimension is the product of those of the
+// tile.
 template <class X>
   requires detail::Operands<X>
 auto flatten(const X& x) {
@@ -331,8 +333,8 @@ auto flatten(const X& x) {
     return reshape(x, detail::elements_t<detail::shape_t<X>>{});
 }
 
-// How precisely dot multiplies f32 operands; it has no effect on other dtypes. A device may always be more
-// precise than required.
+// The precision with which dot multiplies f32 operands; it has no effect on other dtypes. A device may always
+// be more precise than required.
 //
 //   ieee    full f32 products, the default;
 //   tf32    operands with 10 bits of mantissa, the TF32 format of tensor cores;
@@ -366,7 +368,7 @@ template <class T>
 using accumulator_t = std::conditional_t<std::is_same_v<T, double>, double,
                                          std::conditional_t<is_float(dtype_of<T>), float, std::int32_t>>;
 
-// These are conditions of static_assert. Poison fulfils them, and each assumes that the ones above hold.
+// These are conditions of static_assert. Poison satisfies them, and each assumes that those above it hold.
 template <class A, class B> constexpr bool dot_ranks() {
   if constexpr (any_poison<A, B>)
     return true;
@@ -405,10 +407,10 @@ template <class A, class B, class C> constexpr bool dot_accumulator() {
 }
 } // namespace detail
 
-// The matrix product of a [.., M, K] and b [.., K, N], a tile [.., M, N]. Leading dimensions, if any, must be
-// the same in both; they form a batch of products. The operands have the same dtype: a float, i8 or u8. Exact
-// products are added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in an unspecified order; the
-// result has that dtype.
+// Returns the matrix product of a [.., M, K] and b [.., K, N], a tile [.., M, N]. Leading dimensions, if any,
+// must be the same in both; they form a batch of products. The operands must have the same dtype: a float, i8
+// or u8. Exact products are added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in an unspecified
+// order; the result has that dtype.
 template <class A, class B>
   requires detail::Operands<A, B>
 auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
@@ -429,8 +431,8 @@ auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
     return Poison{};
   }
 }
-// dot(a, b) added to an accumulator, which has the dimensions and the dtype of the result. `accumulator +
-// dot(a, b)` means the same.
+// Returns accumulator + dot(a, b). The accumulator must have the dimensions and the dtype of the product. The
+// expression `accumulator + dot(a, b)` means the same.
 template <class A, class B, class C>
   requires detail::Operands<A, B, C>
 auto dot(const A& a, const B& b, const C& accumulator, Precision precision = Precision::ieee,

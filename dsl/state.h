@@ -1,4 +1,4 @@
-// Defines state(a, b), with which loops carry and branches return several tiles as one value.
+// Defines state(a, b), which makes one value of several tiles, for loops to carry and for branches to return.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -20,8 +20,8 @@ template <class X> auto recorded(const X& x) {
 }
 } // namespace detail
 
-// Several tiles, scalars or numbers as one state of a loop or one result of a branch. Structured bindings
-// unpack it again:
+// Makes one state of a loop, or one result of a branch, of several tiles, scalars or numbers. Structured
+// bindings unpack it again:
 //
 //   auto [m, l] = for_range(BN, n, state(m0, l0), body);
 template <class... X>
@@ -29,7 +29,7 @@ template <class... X>
 auto state(const X&... x) {
   return Tuple<decltype(detail::recorded(x))...>{{{detail::recorded(x)}...}};
 }
-// The same as state; the name suits the operands of reduce and associative_scan.
+// The same as state; a name that suits the operands of reduce and associative_scan.
 template <class... X>
   requires(detail::Operand<X> && ...)
 auto tie(const X&... x) {
@@ -69,13 +69,13 @@ template <> struct StateTraits<Void> {
 template <class X> inline constexpr bool is_poisoned = IsPoison<X>;
 template <class... T> inline constexpr bool is_poisoned<Tuple<T...>> = (IsPoison<T> || ...);
 
-// A tuple of the standard library. It cannot be a state.
+// A tuple of the standard library, which cannot be a state.
 template <class X>
 concept StdTuple = !IsTuple<X> && requires { std::tuple_size<X>::value; };
 template <class X> inline constexpr bool is_state = Operand<X> || IsTuple<X> || std::is_same_v<X, Void>;
 
-// The type that replaces a result after a mistake: as many Poisons as the state has parts, so that structured
-// bindings cause no second error.
+// The type that replaces a result after a mistake. It has as many Poisons as the state has parts, so that
+// structured bindings cause no second error.
 template <class X> struct PoisonLike {
   using type = Poison;
 };
@@ -88,14 +88,16 @@ struct PoisonLike<X> {
 };
 template <class X> using poison_like = typename PoisonLike<X>::type;
 
-// An initial value or a body's result as a state: tuples stay as they are, anything else is recorded.
+// Returns an initial value or the result of a body as a state: tuples stay as they are, anything else is
+// recorded.
 template <class X> auto to_state(const X& x) {
   if constexpr (IsTuple<X> || std::is_same_v<X, Void>)
     return x;
   else
     return recorded(x);
 }
-// Whether a body that returns an X returns the next state S. A number may stand for a scalar of its dtype.
+// Returns whether a body that returns an X returns the next state S. A number may stand for a scalar of its
+// dtype.
 template <class S, class X> constexpr bool returns_state() {
   if constexpr (Number<X>) {
     if constexpr (TileLike<S>)
@@ -117,8 +119,8 @@ template <class S, class X> void state_handles(const X& x, Handle* out) {
     StateTraits<S>::handles(x, out);
 }
 
-// Calls body(first..., state), or body(first..., parts...) if the body takes the state's parts one by one. It
-// does not use std::apply, whose instantiation frames would hide the user's error.
+// Calls body(first..., state), or body(first..., parts...) if the body takes the parts of the state one by
+// one. It does not use std::apply, whose instantiation frames would hide the error of the user.
 template <class F, class... T, std::size_t... I, class... First>
 auto call_apart(const F& body, const Tuple<T...>& s, std::index_sequence<I...>, const First&... first) {
   return body(first..., s.template get<I>()...);
@@ -137,7 +139,7 @@ template <class F, class S, class... First> auto call_body(const F& body, const 
 }
 template <class X> using state_t = decltype(to_state(std::declval<const X&>()));
 
-// Finds out what a body returns for given parameters: `probe<F>()(...)` has the type NoMatch if the body
+// Finds the type that a body returns for given parameters: `probe<F>()(...)` has the type NoMatch if the body
 // takes others. (A second overload that takes anything decides this. `requires` would add ten lines to what
 // clang says about a mistake in the body.)
 struct NoMatch {};
@@ -168,7 +170,7 @@ template <class F, class... T> struct BodyResult<F, Tuple<T...>> {
   using type = typename PartsResult<F, whole, T...>::type;
 };
 
-// What a body may return: the state's type, or Poison.
+// Whether a body may return an X: the type of the state, or Poison.
 template <class S, class X>
 inline constexpr bool returns = is_poisoned<S> || is_poisoned<X> || returns_state<S, X>();
 } // namespace detail

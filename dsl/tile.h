@@ -5,7 +5,7 @@
 //   auto y = (x - 1) * x;            // an expression: holds values, safe to keep, recorded when used
 //   Tile z = y + bias;               // records the expression here
 //
-// Operands broadcast from the last axis: an axis of extent 1 stretches, and missing leading axes are added.
+// Operands broadcast from the last axis: an axis of extent 1 is repeated, and missing leading axes are added.
 // Dimensions are compared by name, never by size. A number takes the dtype of the tile that it is combined
 // with; SEMANTICS.md has the rules of promotion.
 #pragma once
@@ -168,8 +168,8 @@ auto make_node(DType compute, Location loc, const A&... a) {
     return Made{compute, loc, a...};
 }
 
-// The operand that an expression keeps for x: a copy of the current value for an Offset or a Var, which have
-// more to them than a value, and x itself otherwise.
+// Returns the operand that an expression keeps for x: a copy of the current value of an Offset or a Var,
+// which are more than a value, and x itself otherwise.
 template <class X> auto as_tile(const X& x) {
   if constexpr (requires { x.kiln_snapshot(); })
     return x.kiln_snapshot();
@@ -177,7 +177,7 @@ template <class X> auto as_tile(const X& x) {
     return x;
 }
 
-// The node of an operand that is combined with a tile of element T.
+// Returns the node of an operand that is combined with a tile of element type T.
 template <class T, class X> auto as_operand(const X& x) {
   if constexpr (TileLike<X>)
     return as_tile(x);
@@ -186,7 +186,7 @@ template <class T, class X> auto as_operand(const X& x) {
   else
     return NumberNode<typename ElementOf<number_dtype<X, T>>::type, X>{x};
 }
-// The node of an operand on its own; a number has its own dtype.
+// Returns the node of an operand on its own; a number has its own dtype.
 template <class X> auto as_value(const X& x) {
   if constexpr (TileLike<X>)
     return as_tile(x);
@@ -196,7 +196,7 @@ template <class X> auto as_value(const X& x) {
     return NumberNode<typename ElementOf<own_dtype<X>>::type, X>{x};
 }
 
-// The element type that decides which dtype numbers take: that of the other operands, promoted. It is void if
+// The element type that determines the dtype of numbers: that of the other operands, promoted. It is void if
 // all operands are numbers.
 template <class... X> struct Leading;
 template <> struct Leading<> {
@@ -260,7 +260,7 @@ struct Poison {
 // with explicit arguments, the expression must have exactly this dtype and these dimensions.
 //
 // A tile belongs to the recording of one kernel and to the loop or branch that computed it. Using it
-// elsewhere is a UserError.
+// elsewhere throws UserError.
 template <class T, auto... D> class Tile {
 public:
   using kiln_element = T;
@@ -294,7 +294,7 @@ public:
     static_assert(detail::never<N>,
                   "a number is not a tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)");
   }
-  // A template, so that the error appears only where this constructor is used.
+  // This is a template, so that the error appears only where the constructor is used.
   template <class V = void> Tile() : scope_(0) {
     static_assert(detail::never<V>, "a tile needs an initial value, such as zeros<float>(BM, BN); use Var "
                                     "for a value that is assigned later");
@@ -303,9 +303,9 @@ public:
   explicit Tile(const detail::Handle& h) : handle_(h), scope_(detail::current_scope()) {}
   Tile(const Tile& other) : handle_(other.handle_), scope_(detail::current_scope()) {}
 
-  // Makes this variable stand for another value from here on; it acts while recording, for example in a
-  // native loop that unrolls. UserError if the tile was declared outside of the current for_range, while_loop
-  // or branch: use a Var there.
+  // Makes this C++ variable refer to another value from here on. This happens while the kernel is recorded,
+  // for example in a native loop that unrolls. Throws UserError if the tile was declared outside of the
+  // current for_range, while_loop or branch: use a Var there.
   Tile& operator=(const Tile& other) {
     if (scope_ != detail::current_scope()) detail::assigned_in_region();
     handle_ = other.handle_;

@@ -9,8 +9,8 @@
 //   c.tile(m, n).store(x)            // elements outside of the view are not written
 //   c.tile(m, n).atomic_add(x)       // returns the values before the addition
 //
-// Every access takes an optional mask. Loads also take a value `other`, which elements outside of the view or
-// of the mask read as. All extents, strides and offsets are i64 and count elements, not bytes.
+// Every access takes an optional mask. Loads also take `other`, the value of elements that are outside of the
+// view or where the mask is false. All extents, strides and offsets are i64 and count elements, not bytes.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -57,7 +57,7 @@ inline constexpr bool is_integer_index<I> =
 // A parameter for memory with `Rank` extents and strides (1 to 8), whose accesses are checked against the
 // extents. T is the element type, const for a read-only view. The third template argument pins the layout
 // class: View<T, 2, LayoutClass::Aligned> accepts only memory that meets its conditions. Without it, each
-// launch finds the class of its arguments.
+// launch determines the class of its argument.
 template <class T, int Rank, LayoutClass... Pinned> class View {
   static_assert(Rank >= 1 && Rank <= 8, "a view has 1 to 8 axes: use Scalar for single values");
   static_assert(sizeof...(Pinned) <= 1, "a view has at most one layout class");
@@ -70,8 +70,8 @@ public:
 
   explicit View(const detail::Handle& h) : handle_(h) {}
 
-  // The number of elements along an axis, and the distance of neighbouring ones in memory, in elements. A
-  // negative axis counts from the last one; UserError if the view has no such axis.
+  // Return the number of elements along an axis, and the distance in memory, in elements, between neighbours
+  // along it. A negative axis counts from the last one. They throw UserError if the view has no such axis.
   Scalar<std::int64_t> extent(int axis, detail::Location loc = detail::Location::current()) const {
     detail::set_location(loc);
     return Scalar<std::int64_t>(detail::emit_view_fact(ir::Opcode::ViewExtent, handle_, axis));
@@ -80,7 +80,7 @@ public:
     detail::set_location(loc);
     return Scalar<std::int64_t>(detail::emit_view_fact(ir::Opcode::ViewStride, handle_, axis));
   }
-  // The extents of the second to last axis and of the last axis.
+  // Return the extents of the second to last and of the last axis.
   Scalar<std::int64_t> rows(detail::Location loc = detail::Location::current()) const {
     static_assert(Rank >= 2, "a view of one axis has no rows: use size()");
     return extent(Rank - 2, loc);
@@ -88,22 +88,22 @@ public:
   Scalar<std::int64_t> cols(detail::Location loc = detail::Location::current()) const {
     return extent(Rank - 1, loc);
   }
-  // The number of elements, which is the product of the extents.
+  // Returns the number of elements, which is the product of the extents.
   Scalar<std::int64_t> size(detail::Location loc = detail::Location::current()) const {
     Scalar<std::int64_t> n = extent(0, loc);
     for (int i = 1; i < Rank; ++i)
       n = n * extent(i, loc);
     return n;
   }
-  // The address of the first element, for kiln::raw.
+  // Returns the address of the first element, for kiln::raw.
   Scalar<T*> data(detail::Location loc = detail::Location::current()) const {
     detail::set_location(loc);
     return Scalar<T*>(detail::emit(ir::Opcode::ViewData, {handle_}, detail::type_info<T*, detail::Shape<>>));
   }
 
-  // A tile of the view, to load, store or update (see tile_ref.h). It takes one index for each axis of the
-  // view. An Offset<D> gives the tile an axis of dimension D that begins there; an integer selects one index
-  // and gives no axis.
+  // Returns a tile of the view, to load, store or update (see tile_ref.h). It takes one index for each axis
+  // of the view. An Offset<D> gives the tile an axis of dimension D that begins there; an integer selects one
+  // index and gives no axis.
   template <class... I> auto tile(const I&... index) const {
     if constexpr ((detail::IsPoison<I> || ...)) {
       return Poison{};
@@ -130,8 +130,8 @@ public:
     }
   }
 
-  // Single elements of the view, to gather or scatter. It takes one index for each axis of the view: a tile
-  // of integers, a scalar or a number. The indices broadcast to the dimensions of the result.
+  // Returns single elements of the view, to gather or scatter. It takes one index for each axis of the view:
+  // a tile of integers, a scalar or a number. The indices broadcast to the dimensions of the result.
   template <class... I> auto at(const I&... index) const {
     if constexpr ((detail::IsPoison<I> || ...)) {
       return Poison{};
@@ -161,8 +161,9 @@ private:
   detail::Handle handle_;
 };
 
-// The index of this program along a grid axis, and the number of programs along it. UserError if `axis` is
-// not from 0 to 7; an axis that the launch's grid does not have counts as one with a single program.
+// Return the index of this program along an axis of the grid, and the number of programs along it. They throw
+// UserError if `axis` is not from 0 to 7. An axis that the grid of the launch does not have counts as one
+// with a single program.
 inline Scalar<std::int64_t> program_id(int axis, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
   return Scalar<std::int64_t>(detail::emit_grid_fact(ir::Opcode::ProgramId, axis));
@@ -182,14 +183,14 @@ template <class V, class... D> Tuple<Offset<D{}>...> make_program_tile(const V& 
 }
 } // namespace detail
 
-// The offsets of the tile of `view` that this program is responsible for:
+// Returns the offsets of the tile of `view` that this program computes:
 //
 //   auto [m, n] = program_tile(c, BM, BN);    // Offset<BM> and Offset<BN>
 //
 // It also defines the grid: cdiv(extent, dimension) programs along each axis of the view for which a
-// dimension is given. With fewer dimensions than axes (at most 4), the grid covers the leading axes, and 1_c
-// stands for an axis of which each program takes one index. A kernel calls program_tile once, outside of
-// loops and branches; otherwise it is a UserError.
+// dimension is given. If fewer dimensions than axes are given (at most 4), the grid covers the leading axes;
+// 1_c stands for an axis of which each program takes one index. A kernel must call program_tile at most once,
+// outside of loops and branches; otherwise it throws UserError.
 template <class T, int R, LayoutClass... P, detail::IsDimension A>
 auto program_tile(const View<T, R, P...>& view, A, detail::Location loc = detail::Location::current()) {
   return detail::make_program_tile<View<T, R, P...>, A>(view, loc);
@@ -224,13 +225,14 @@ auto program_tile(const V&, D...) {
   return Tuple<std::conditional_t<detail::never<D>, D, Poison>...>{};
 }
 
-// The size that the config gives a dimension, as a number of the host, which native `if` and `for` can use.
-// The recording is then valid for this config only. UserError if the config has no size for the dimension.
+// Returns the size that the config gives a dimension, as a number of the host, which a native `if` or `for`
+// can use. The recording is then valid for this config only. Throws UserError if the config has no size for
+// the dimension.
 template <detail::IsDimension D> std::int64_t value(D, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
   return detail::bound_value(D::info);
 }
-// The size of a dimension as a scalar of the kernel. The recording stays valid for all configs.
+// Returns the size of a dimension as a scalar of the kernel. The recording stays valid for all configs.
 template <detail::IsDimension D>
 Scalar<std::int64_t> dim_size(D, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);

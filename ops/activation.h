@@ -13,7 +13,7 @@ namespace kiln::ops {
 enum class Activation : std::uint8_t { none, relu, gelu, silu };
 inline constexpr int activation_count = 4;
 
-// The name of the enumerator, such as "gelu".
+// Returns the name of the enumerator, such as "gelu".
 const char* name(Activation activation);
 
 } // namespace kiln::ops

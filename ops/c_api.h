@@ -6,10 +6,10 @@
  *
  * The tensors of a call have the same dtype: float32, float64, bfloat16 or float16. They may have any
  * strides; null strides mean row-major order. They are all on the CPU or all on the same CUDA device, on
- * whose default stream the functions run. The functions return when the result is written. They do not keep
- * or free any memory; the result is written to the memory of the output tensor. Shapes, accuracy and errors
- * are as in the headers of the C++ ops (matmul.h, softmax.h, norm.h, elementwise.h). All functions are
- * thread-safe.
+ * whose default stream the functions run. A function returns when the result has been written to the memory
+ * of the output tensor; it does not keep or free any memory. Its return value is KILN_OK or an error code.
+ * Shapes, accuracy and errors are as in the headers of the C++ ops (matmul.h, softmax.h, norm.h,
+ * elementwise.h). All functions are thread-safe.
  */
 #ifndef KILN_OPS_C_API_H
 #define KILN_OPS_C_API_H
@@ -31,22 +31,23 @@ enum {
   KILN_OUT_OF_MEMORY = 4
 };
 
+/* Returns the version of Kiln, such as "0.1.0". */
 const char* kiln_version(void);
-/* The message of this thread's last call, if that call failed; "" if it returned KILN_OK. The text is valid
- * until the next call of the thread. */
+/* Returns the error message of the last call of this thread, or "" if that call returned KILN_OK. The text is
+ * valid until the next call of this thread. */
 const char* kiln_last_error(void);
 
-/* c[M, N] = a[M, K] b[K, N] */
+/* Computes c[M, N] = a[M, K] b[K, N]. */
 int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c);
-/* y[M, N] = activation(x[M, K] weight[K, N] + bias[N]). activation is "none", "relu", "gelu" or "silu"; null
- * means "none". */
+/* Computes y[M, N] = activation(x[M, K] weight[K, N] + bias[N]). activation is "none", "relu", "gelu" or
+ * "silu"; null means "none". */
 int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias, DLTensor* y,
                 const char* activation);
-/* These normalise the rows of x[M, N]. y may be x; gamma and beta are [N]. */
+/* Normalise the rows of x[M, N]. y may be x; gamma and beta are [N]. */
 int kiln_softmax(const DLTensor* x, DLTensor* y);
 int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps);
 int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps);
-/* y[M, N] = activation(x), and y[M, N] = activation(gate) * up. y may be one of the inputs. */
+/* Compute y[M, N] = activation(x), and y[M, N] = activation(gate) * up. y may be one of the inputs. */
 int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation);
 int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation);
 

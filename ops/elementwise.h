@@ -4,13 +4,13 @@
 //   ops::activation_mul(stream, gate, up, y);                     // y = silu(gate) * up
 //
 // All tensors are [M, N]; y may be one of the inputs. Dtypes: f32, f64, bf16 and f16, the same for all
-// tensors; the computation is in f32 (f64 for f64), and the result is rounded once. Extents and strides are
+// tensors. The functions compute in f32 (f64 for f64) and round the result once. Extents and strides are
 // arbitrary; contiguous matrices are fastest. For other expressions use `assign` (see
 // jit/runtime/assign/assign.h).
 //
-// Errors: UserError if the extents differ, if y overlaps an input without being that input, or if several
-// indices of y refer to the same element. The functions return when the work is queued on the stream. They
-// are thread-safe.
+// Errors: the functions throw UserError if the extents differ, if y overlaps an input without being that
+// input, or if several indices of y refer to the same element. They return when the work is queued on the
+// stream, and are thread-safe.
 #pragma once
 
 #include <kiln/dsl/api.h>

@@ -18,5 +18,6 @@
 #include <kiln/ops/norm.h>
 #include <kiln/ops/softmax.h>
 
-// This one comes last, because compilers print the include path of the language's headers before each error.
+// This include must come last. For each error in a language header, compilers print the chain of #include
+// lines that led to that header; included first, tuned.h would be part of that chain.
 #include <kiln/autotune/tuned.h>

@@ -9,12 +9,12 @@
 // activation are applied to the sums, which are then rounded to the dtype. Extents and strides are arbitrary;
 // contiguous rows are fastest. If K is 0, the result is activation(bias), or activation(0).
 //
-// Errors: UserError if the extents do not match, if the result overlaps an operand, or if several of its
-// indices refer to the same element. The functions return when the work is queued on the stream. They are
-// thread-safe.
+// Errors: the functions throw UserError if the extents do not match, if the result overlaps an operand, or if
+// several indices of the result refer to the same element. They return when the work is queued on the stream,
+// and are thread-safe.
 //
-// The config is the one that `kiln tune matmul` found for the sizes and layouts, or else the one of
-// matmul_config. KILN_TUNE (see autotune/mode.h) decides which configs are looked up; with `off`,
+// The config is the one that `kiln tune matmul` found for the sizes and layouts, or else that of
+// matmul_config. KILN_TUNE (see autotune/mode.h) determines which configs are looked up; with `off`,
 // matmul_config is always used.
 #pragma once
 
@@ -47,7 +47,8 @@ using LinearKernel = Kernel<View<const T, 2>, View<const T, 2>, View<const T, 1>
 template <class T> const MatmulKernel<T>& matmul_kernel(Activation activation = Activation::none);
 template <class T> const LinearKernel<T>& linear_kernel(Activation activation = Activation::none);
 
-// The config that matmul and linear use for a product of these extents if the tuner does not know one.
+// Returns the config that matmul and linear use for a product of these extents if the tuner does not know
+// one.
 Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k);
 
 } // namespace kiln::ops

@@ -7,13 +7,13 @@
 // tensors; the computation is in f32 (f64 for f64). The variance is the mean of the squared differences from
 // the mean. Extents and strides are arbitrary; contiguous rows are fastest.
 //
-// Errors: UserError if the extents do not match, if y overlaps x without being x, if y overlaps gamma or
-// beta, or if several indices of y refer to the same element. The functions return when the work is queued on
-// the stream. They are thread-safe.
+// Errors: the functions throw UserError if the extents do not match, if y overlaps x without being x, if y
+// overlaps gamma or beta, or if several indices of y refer to the same element. They return when the work is
+// queued on the stream, and are thread-safe.
 //
 // The config of layernorm is the one that `kiln tune layernorm` found for the sizes and layouts; KILN_TUNE
-// (see autotune/mode.h) decides which configs are looked up. Without one, and for rmsnorm, it depends on the
-// width of the rows.
+// (see autotune/mode.h) determines which configs are looked up. Otherwise, and always for rmsnorm, the config
+// depends on the width of the rows.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -25,7 +25,7 @@ KILN_API_BEGIN
 namespace kiln::ops {
 
 struct NormOptions {
-  double eps = 1e-5; // is added to the variance, or to the mean of squares
+  double eps = 1e-5; // added to the variance, or to the mean of squares
 };
 
 #define KILN_OPS_NORM(T)                                                                                     \

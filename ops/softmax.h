@@ -3,15 +3,16 @@
 //   ops::softmax(stream, x, y);              // x and y are [M, N]; y may be x
 //
 // Dtypes: f32, f64, bf16 and f16, the same for both tensors; the computation is in f32 (f64 for f64). The
-// largest element of the row is subtracted first, so that nothing overflows. An element of -infinity gives
-// zero; a row that consists of -infinity gives NaN. Extents and strides are arbitrary; contiguous rows are
-// fastest.
+// largest element of each row is subtracted first, so that nothing overflows. An element of -infinity gives
+// zero; a row in which all elements are -infinity gives NaN. Extents and strides are arbitrary; contiguous
+// rows are fastest.
 //
-// Errors: UserError if the extents differ, if y overlaps x without being x, or if several indices of y refer
-// to the same element. softmax returns when the work is queued on the stream. It is thread-safe.
+// Errors: softmax throws UserError if the extents differ, if y overlaps x without being x, or if several
+// indices of y refer to the same element. It returns when the work is queued on the stream, and is
+// thread-safe.
 //
 // The config is the one that `kiln tune softmax` found for the sizes and layouts, or else one that depends on
-// the width of the rows. KILN_TUNE (see autotune/mode.h) decides which configs are looked up.
+// the width of the rows. KILN_TUNE (see autotune/mode.h) determines which configs are looked up.
 #pragma once
 
 #include <kiln/dsl/api.h>

@@ -1,4 +1,4 @@
-// build/bin/01_vector_add [N]
+// Adds two vectors with a first kernel: build/bin/01_vector_add [N]
 //
 // Computes out = x + y with a first kernel. A kernel is a lambda whose parameters are views. The lambda runs
 // once, when the kernel is first launched: Kiln records the operations on tiles, compiles them for the CPU of

@@ -1,4 +1,4 @@
-// build/bin/02_fused_expression [ROWS COLUMNS]
+// Computes an expression over whole tensors with one kernel: build/bin/02_fused_expression [ROWS COLUMNS]
 //
 // Computes out = relu(x * scale + bias) + residual over whole tensors. `assign` compiles the expression to
 // one kernel, which reads each operand once and stores no intermediate results. Operands broadcast as in

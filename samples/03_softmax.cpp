@@ -1,4 +1,4 @@
-// build/bin/03_softmax [ROWS COLUMNS]
+// Computes the softmax of the rows of a matrix: build/bin/03_softmax [ROWS COLUMNS]
 //
 // Computes the softmax of rows of any width. A program handles BM rows in tiles of BN columns. `for_range` is
 // a loop at run time that carries a state from one iteration to the next, here the maximum and the sum of

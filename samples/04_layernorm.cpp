@@ -1,4 +1,4 @@
-// build/bin/04_layernorm [ROWS COLUMNS]
+// Normalises the rows of a matrix (layer normalisation): build/bin/04_layernorm [ROWS COLUMNS]
 //
 // Computes layer normalisation twice: with a kernel for rows that fit in one tile, and with the op of the
 // library, which takes rows of any width and chooses tile sizes itself.

@@ -1,4 +1,4 @@
-// build/bin/05_matmul [M N K]
+// Multiplies matrices and applies relu to the product: build/bin/05_matmul [M N K]
 //
 // Computes c = relu(a b) for matrices of any size. Tiles may extend beyond the edges of the matrices:
 // elements outside read as zero, which adds nothing to the sums, and are not written.

@@ -1,4 +1,4 @@
-// build/bin/06_stencil [IN.png OUT.png [ROWS COLUMNS]]
+// Sharpens a photograph with a stencil: build/bin/06_stencil [IN.png OUT.png [ROWS COLUMNS]]
 //
 // Sharpens a photograph with a stencil: it adds the difference between the image and its 5 x 5 binomial blur.
 // An offset plus an integer is an offset, so a tile's neighbours are tiles too. At the border they extend

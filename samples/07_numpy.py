@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# samples/07_numpy.py [ROWS COLUMNS]
+# Runs Kiln's ops on NumPy arrays: samples/07_numpy.py [ROWS COLUMNS]
 #
 # Runs Kiln's ops on NumPy arrays without copying them. NumPy arrays, like PyTorch tensors, export DLPack capsules, whose first
 # member is the DLTensor that the C functions of ops/c_api.h take.

@@ -1,4 +1,4 @@
-// build/bin/08_tune_your_kernel [M K]
+// Tunes a kernel and launches it with the result: build/bin/08_tune_your_kernel [M K]
 //
 // Tunes a kernel that computes y = relu(a x). The first process searches for the best tile sizes and writes
 // them to a wisdom file, which an application could ship. A second process, started with that file, measures

@@ -1,4 +1,4 @@
-// build/bin/kiln_demo [DEVICE]
+// Runs all samples and compares them with the limits of a device: build/bin/kiln_demo [DEVICE]
 //
 // Runs the samples and the Llama MLP block, each as a separate program, on the CPU or on a GPU ("cuda:0"),
 // and prints how close each comes to the measured limits of the device.

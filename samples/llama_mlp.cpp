@@ -1,4 +1,4 @@
-// build/bin/llama_mlp [TOKENS HIDDEN INTERMEDIATE]
+// Computes the MLP block of Llama-3-8B: build/bin/llama_mlp [TOKENS HIDDEN INTERMEDIATE]
 //
 // Computes the MLP block of Llama-3-8B at its real sizes with Kiln's ops: down(silu(gate(x)) * up(x)).
 #include "support.h"

@@ -1,4 +1,4 @@
-// Precompiled header of tests of the public interface: what most of them include. Each test still includes
+// Includes what most tests of the public interface include, as a precompiled header. Each test still includes
 // what it uses.
 #pragma once
 

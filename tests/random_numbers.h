@@ -1,4 +1,4 @@
-// Random number generators for tests, which print their seed when a check fails.
+// Provides random number generators for tests, which print their seed when a check fails.
 #pragma once
 
 #include "test_seed.h"

@@ -1,4 +1,4 @@
-// A private temporary folder, which is removed when the object is destroyed.
+// Creates a private temporary folder, which is removed when the object is destroyed.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Declares the terms of the analytic model of GPUs.
+// Declares the analytic model of GPUs, with a function for each of its terms.
 //
 // A program runs on one multiprocessor, which runs as many programs at a time as its registers, shared memory
 // and warps allow. The number of programs on the busiest multiprocessor is its share, rounded up; this is the

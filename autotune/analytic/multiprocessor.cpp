@@ -1,4 +1,4 @@
-// Holds the table of multiprocessors.
+// Defines the table of throughputs of one multiprocessor.
 #include <kiln/autotune/analytic/multiprocessor.h>
 
 namespace kiln::tune {

@@ -17,14 +17,16 @@ namespace kiln::tune {
 
 struct Estimate {
   double seconds = 0;
-  double compute = 0, memory = 0, cache = 0, programs = 0, launch = 0; // seconds of each, before overlap
-  double shared = 0;                                                   // likewise, of a GPU's shared memory
-  double waste = 1; // share of the busiest thread relative to an equal share
-  // Lower bound of the seconds of every config: by useful arithmetic (if that is known) or by unique bytes.
+  double compute = 0, memory = 0, cache = 0, programs = 0, launch = 0; // seconds of each part, before overlap
+  double shared = 0; // seconds of a GPU's shared memory, before overlap
+  double waste = 1;  // load of the busiest thread, relative to an equal share
+  // A lower bound of the seconds of every config: the time of the useful arithmetic (if that is known) or of
+  // the unique bytes, whichever is longer.
   double bound = 0;
-  const char* limit = ""; // "arithmetic", "memory", "cache", "shared memory", "programs"
+  const char* limit = ""; // what takes longest: "arithmetic", "memory", "cache", "shared memory", "programs"
 };
 
+// Predicts the time of one launch from its work and the rates of the device.
 Estimate estimate(const Terms& terms, const Machine& machine, DeviceKind kind);
 
 } // namespace kiln::tune

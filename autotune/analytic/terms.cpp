@@ -1,4 +1,4 @@
-// Counts a config's terms on the lowered IR.
+// Counts the work of a launch (programs, flops, bytes) on the lowered IR.
 #include <kiln/autotune/analytic/terms.h>
 
 #include <kiln/dsl/ir/arguments.h>

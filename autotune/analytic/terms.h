@@ -1,4 +1,5 @@
-// Counts a config's work on the kernel's IR, as input of the analytic model and columns of the learned one.
+// Declares Terms, the work of one launch (programs, flops, bytes), counted on the kernel's IR. The analytic
+// model computes times from it, and the learned model uses it as columns.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -13,10 +14,10 @@
 
 namespace kiln::tune {
 
-// The terms of one launch.
+// The work of one launch of a kernel with one config.
 struct Terms {
   double programs = 1;                     // programs of the grid
-  double shared_programs = 1;              // CPU: with neighbours that share a product counted as one
+  double shared_programs = 1;              // CPU: neighbours that share a product count as one
   double busiest = 1;                      // CPU: programs of average size on the busiest thread
   double flops = 0;                        // of whole tiles, padding included
   double useful_flops = 0;                 // of the parts of tiles inside of views; 0: unknown
@@ -35,18 +36,19 @@ struct Terms {
 
   static constexpr std::size_t column_count = 16;
   static const std::array<const char*, column_count>& column_names();
-  std::array<float, column_count> columns_of() const; // logarithms
+  std::array<float, column_count> columns_of() const; // as logarithms
 };
 
-// A kernel for one problem on one device. It is recorded without a config or, if recording reads sizes, with
-// the config to count.
+// A kernel for one problem on one device. It was recorded without a config or, if the kernel reads sizes
+// while it is recorded, with the config whose terms are counted.
 struct KernelCase {
   std::shared_ptr<const ir::Kernel> recorded;
   std::vector<LayoutClass> layouts;
-  std::vector<std::optional<std::uint64_t>> words; // the argument words
+  std::vector<std::optional<std::uint64_t>> words; // the argument words of the launch
   std::vector<std::int64_t> grid;                  // if the launch gives the grid
 };
-// Throws UserError if the compiler rejects the config before generating code, by the same check as a launch.
+// Counts the terms of a launch with this config. Throws UserError if the compiler rejects the config before
+// it generates code, by the same check as a launch.
 Terms count_terms(const KernelCase& kernel, const Config& config, Device device);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Decides whether an output is right.
+// Decides whether an output of a candidate is right, by comparing it with that of the reference.
 #pragma once
 
 #include <kiln/dsl/dtype.h>

@@ -70,7 +70,8 @@ public:
   // measured.
   void start();
   const Measurement& fallback() const; // valid after start()
-  // What was compared with the interpreter: "the whole problem", "programs 1 x 2 of 16 x 16", "nothing: ...".
+  // Returns the part of the result that was compared with the interpreter: "the whole problem", "programs 1 x
+  // 2 of 16 x 16", "nothing: ...".
   const std::string& checked() const;
 
   // Returns fewer results than points, those of the first ones, if it is interrupted or the listener returns

@@ -1,4 +1,4 @@
-// Checks a winner on inputs that no trial had.
+// Verifies the winner of a search on inputs that its trials did not use.
 #pragma once
 
 #include <kiln/autotune/measure/checker.h>

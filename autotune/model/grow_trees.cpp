@@ -1,4 +1,4 @@
-// Grows boosted trees, each from the gradients that the previous ones leave.
+// Grows boosted trees, each fitted to the gradients at the predictions of the previous ones.
 #include "binned_column.h"
 #include "objective.h"
 

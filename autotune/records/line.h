@@ -4,7 +4,7 @@
 //
 // The checksum covers everything before it (XXH3, 32 bits) and detects lines that are incomplete or were
 // interleaved by two writers. A line of a later version has its checksum at the same place; it is kept but
-// not read. Unknown members are skipped. Readers never throw, whatever the text, except if memory is
+// not read. Unknown members are skipped. Readers accept any text without throwing, unless memory is
 // exhausted.
 #pragma once
 

@@ -25,7 +25,7 @@ IdSet ids_of(RecordStore& store) {
   return ids;
 }
 
-// Keeps the faster record, so that stores agree in whatever order and however often they are merged.
+// Keeps the faster record, so that stores agree after any number of merges in any order.
 void merge_best(RecordStore& store, const Record& record, MergeReport& report) {
   const auto own = store.best(*record.key);
   const auto rank = [](const Record& r) {
@@ -76,7 +76,7 @@ void merge_line(RecordStore& store, std::string_view line, IdSet& ids, LineReade
   }
 }
 
-// Returns whether an accessible folder contains no records, whatever its permissions for writing.
+// Returns whether an accessible folder contains no records, even if it cannot be written.
 bool is_without_records(const std::filesystem::path& folder) {
   std::error_code ignored;
   return std::filesystem::is_directory(folder, ignored) && access(folder.c_str(), X_OK) == 0 &&

@@ -1,4 +1,4 @@
-// Explains lookups in words.
+// Collects the records that a lookup considers, and explains its result in words.
 #include <kiln/autotune/records/why.h>
 
 #include <kiln/autotune/records/bucket.h>

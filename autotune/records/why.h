@@ -1,4 +1,5 @@
-// Explains why a config is used: what is known for a key, and what follows from that.
+// Explains why a launch uses a config: the records that are known for its key, and the choice that follows
+// from them.
 #pragma once
 
 #include <kiln/autotune/records/database.h>

@@ -1,4 +1,4 @@
-# Makes OUT, a C++ file, of the page's files in FOLDER: cmake -D FOLDER=... -D OUT=... -P embed.cmake
+# Writes OUT, a C++ file with the files of the report's page in FOLDER: cmake -D FOLDER=... -D OUT=... -P embed.cmake
 set(text "// The files in autotune/report/page/ as strings.\n#include <kiln/autotune/report/page.h>\n\nnamespace kiln::tune {\n")
 function(embed name)
   set(content)

@@ -21,7 +21,7 @@ struct ReportColumn {
   std::vector<double> values; // one for each trial; NaN: not known
 };
 
-// What the analytic model predicts for one config.
+// The prediction of the analytic model for one config.
 struct ReportEstimate {
   std::string name; // "best", "default"
   Estimate estimate;

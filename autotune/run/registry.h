@@ -1,4 +1,5 @@
-// Registers kernels that `kiln tune` can tune by name; folders of Kiln and plug-ins register theirs.
+// Registers kernels by name, so that `kiln tune` can tune them. Kiln's own folders and plug-ins register
+// kernels.
 //
 //   static const tune::TunableRegistration registration({
 //       .name = "matmul",
@@ -26,32 +27,36 @@ KILN_API_BEGIN
 namespace kiln::tune {
 
 struct TunableKernel {
-  const char* name;
-  const char* summary;
+  const char* name;          // as typed: "matmul"
+  const char* summary;       // one line for lists of kernels
   std::vector<DType> dtypes; // the first is the default
+  // Records the kernel as tile IR.
   std::shared_ptr<ir::Kernel> (*record)(DType dtype, const Problem& problem, const Config& config);
+  // Returns the configs to search for this problem.
   Space (*space)(DType dtype, const Problem& problem, Device device);
   const char* sizes;      // the names of the sizes in order, with their default values
   const char* parameters; // as in cli::RegisteredKernel, with the extents of the memory behind pointers
   Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // for kernels without program_tile
 };
 
-// If two kernels have the same name, the later one is used: a plug-in, which is loaded last, replaces Kiln's
-// kernel.
+// Registers a kernel, usually as a static object. If two kernels have the same name, the later one is used,
+// so a plug-in, which is loaded last, replaces a kernel of Kiln.
 class TunableRegistration {
 public:
   explicit TunableRegistration(TunableKernel kernel);
 };
 
-// Sorted by name. The returned pointers stay valid until the process ends.
-std::vector<const TunableKernel*> tunable_kernels();
-const TunableKernel* find_tunable(std::string_view name); // null if there is none
+// Return all kernels, sorted by name, and the kernel of one name (null if there is none). The pointers stay
+// valid until the process ends.
+KILN_INTERNAL std::vector<const TunableKernel*> tunable_kernels();
+KILN_INTERNAL const TunableKernel* find_tunable(std::string_view name);
 
-// `shape` is "M=512,N=512", which changes these sizes and leaves the defaults of the others, or lists all
-// sizes in order, "512x512x256". `dtype` is a name, or empty for the default. Throws UserError for a size or
-// dtype that the kernel does not have.
-Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
-               Device device);
+// Makes the task of tuning a kernel for a dtype and a shape on a device. `shape` lists the sizes that differ
+// from the defaults, "M=512,N=512", or all sizes in order, "512x512x256"; if it is empty, all sizes have
+// their defaults. `dtype` is a name, or empty for the default. Throws UserError for a size or dtype that the
+// kernel does not have, and if its space has no seed.
+KILN_INTERNAL Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
+                             Device device);
 
 } // namespace kiln::tune
 KILN_API_END

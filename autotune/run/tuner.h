@@ -1,7 +1,8 @@
-// Performs a tuning run of one task.
+// Declares tune(), which performs a tuning run of one task, and pick(), which chooses a config without
+// measuring.
 //
-// A run looks up what is known, searches the space on the device, records every trial, and publishes the
-// confirmed winner in the database.
+// A tuning run reads what the database knows, searches the space on the device, records every trial, and
+// publishes the confirmed winner in the database.
 #pragma once
 
 #include <kiln/autotune/mode.h>
@@ -24,32 +25,35 @@ class Prior;
 KILN_API_BEGIN
 namespace kiln::tune {
 
+// The budget of a tuning run, which ends at the first of two limits.
 enum class Effort : std::uint8_t { quick, full, most };
-inline constexpr Effort quick = Effort::quick, full = Effort::full; // 32 trials or 20 s; 128 trials or 120 s
-inline constexpr Effort most = Effort::most;                        // 512 trials or 15 minutes
+inline constexpr Effort quick = Effort::quick, full = Effort::full; // 32 trials, 20 s; 128 trials, 120 s
+inline constexpr Effort most = Effort::most;                        // 512 trials, 15 minutes
 
 struct TuneOptions {
   Effort effort = Effort::full;
-  int trials = 0;     // 0: determined by the effort
-  double seconds = 0; // for the whole run; 0: determined by the effort
-  int jobs = 0;       // compiler processes; 0: determined by the number of CPUs
+  int trials = 0;     // the largest number of trials; 0: determined by the effort
+  double seconds = 0; // the time limit of the whole run; 0: determined by the effort
+  int jobs = 0;       // the number of compiler processes; 0: determined by the number of CPUs
   std::string strategy = "learned";
   std::uint64_t seed = 0;
-  bool cold = true;           // inputs come from memory, as after other work; else from the caches
-  bool record = true;         // in the database
-  bool deterministic = false; // only configs with the seed's order of additions
-  Progress progress = {};
+  bool cold = true;           // time with inputs in memory, as after other work; false: in the caches
+  bool record = true;         // write trials and the winner to the database
+  bool deterministic = false; // search only configs that add in the order of the first seed
+  Progress progress = {};     // called after each trial
   std::function<void(const std::string&)> announce = {}; // called with "measuring the default" and the like
-  // The value of interruptions() when the run began, if that was before tune(). A later interruption ends the
-  // run at once.
+  // The value of interruptions() when the caller began, if that was before it called tune(). Any interruption
+  // since then ends the run at once.
   std::optional<int> interruptions_before = {};
 };
 
+// Returns the limits of a run with these options.
 KILN_INTERNAL Budget budget_of(const TuneOptions& options);
-// Returns the device's limits. Limits that have not been measured yet are assumed if measuring them would
-// take much of the budget.
+// Returns the rates of the device, as machine_of does. If measuring them would take too much of the budget,
+// assumed rates are returned.
 KILN_INTERNAL Machine machine_for(Device device, const TuneOptions& options);
 
+// The result of a tuning run.
 struct Tuning {
   std::shared_ptr<const Task> task;
   std::shared_ptr<BoundSpace> space;
@@ -57,44 +61,52 @@ struct Tuning {
   std::shared_ptr<const Machine> machine;
   SearchResult search;
   std::string strategy;
-  std::optional<Point> fallback, analytic; // the first legal seed; the model's choice without measuring
+  std::optional<Point> fallback, analytic; // the first legal seed; the analytic model's choice
   double bound = 0; // the model's lower bound in seconds; if a config is faster, the model is wrong
   std::size_t sibling_records = 0;
-  std::string kept;    // a better config that launches keep using; empty: they use the winner
-  int bad_records = 0; // lines of the database that could not be read
-  int jobs = 0;        // compiler processes
+  std::string kept;    // the better config that launches keep using; empty: they use the winner
+  int bad_records = 0; // number of lines of the database that could not be read
+  int jobs = 0;        // number of compiler processes
   double worker_seconds = 0;
-  std::string checked; // which part of the fallback's result was compared with the interpreter
+  std::string checked; // the part of the fallback's result that was compared with the interpreter
 
   double budget_seconds = 0;
 
   bool found() const { return search.best.has_value(); }
   Config config() const; // the winner; throws UserError with the reason if there is none
-  const Measurement* of(const Point& point) const; // null: not measured
+  const Measurement* of(const Point& point) const; // null if it was not measured
 };
 
-// Throws UserError if no seed is legal, or if the first legal seed does not run or computes a wrong result.
-// If the time is too short to measure it, the result is empty.
+// Performs a tuning run. If the time is too short even for measuring the first legal seed, the result has no
+// winner. Throws UserError if a size of the problem is 0, if the compile policy forbids compiling, if no seed
+// is legal, or if the first legal seed does not run or computes a wrong result.
 KILN_INTERNAL Tuning tune(const Task& task, const TuneOptions& options);
 
-// Chooses a config without measuring: from wisdom, the database, else the analytic model.
+// The config that pick() chose.
 struct Picked {
   Config config;
-  std::string source; // "the user's wisdom", "the database", "the analytic model", "the seed", "tuned"
+  // "the user's wisdom", "the program's wisdom", "the database" (each of these also with ", for PROBLEM" if
+  // the config is for another problem), "the analytic model", "the seed", "tuned".
+  std::string source;
   bool known = false; // from wisdom or the database
-  bool stale = false; // known, but found with other tool versions, so to be confirmed
+  bool stale = false; // known, but found with other versions of the tools: should be confirmed
 };
+// Chooses a config without measuring: from wisdom files, else from the database, else by the analytic model.
+// Mode `off` always gives the first seed. Throws UserError if the space has no seed, and in mode `pinned` if
+// no wisdom file has a config.
 KILN_INTERNAL Picked pick(const Task& task, Mode mode);
-// Like pick, but without the analytic model and the seed: returns nothing if neither wisdom nor the database
-// has a config for this problem or one close to it. Throws UserError in mode `pinned` if wisdom has none.
+// Like pick, but without the analytic model and the seed: returns nothing if neither wisdom files nor the
+// database have a config for this problem or one close to it. In mode `pinned`, throws UserError if no wisdom
+// file has one.
 KILN_INTERNAL std::optional<Picked> pick_known(const Task& task, Mode mode);
 
-// Ends the tuning runs of this process, which keep their results so far. Safe to call in signal handlers.
+// Ends the tuning runs of this process; they keep the results that they have. Safe to call in signal
+// handlers.
 void interrupt_tuning() noexcept;
-// The number of calls of interrupt_tuning() so far.
+// Returns how often interrupt_tuning() was called.
 int interruptions() noexcept;
 
-// Converts the run to a table of all measured points.
+// Returns all measured points of a run as a table.
 KILN_INTERNAL Table table_of(const Tuning& tuning);
 
 } // namespace kiln::tune

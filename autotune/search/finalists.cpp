@@ -24,7 +24,7 @@ std::vector<const Trial*> ranking(const SearchResult& result) {
 }
 
 // Returns the seed, which is always a finalist. A winner must be faster than the seed when both are timed
-// together, whatever they took at other times.
+// together; their earlier times do not count.
 const Trial* known_good(const SearchResult& result, const std::vector<const Trial*>& ok) {
   const auto seed = std::find_if(result.trials.begin(), result.trials.end(), [](const Trial& trial) {
     return trial.source == "seed" && trial.result.ok();

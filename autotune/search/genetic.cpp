@@ -1,4 +1,4 @@
-// Implements a genetic algorithm.
+// Implements a search strategy that is a genetic algorithm.
 //
 // The fastest points so far are the parents; a child takes each knob from one of two parents and mutates.
 // Children that are not members of the space are generated again. The constants are the best of a small sweep

@@ -1,4 +1,4 @@
-// Implements Helion's search for comparison.
+// Declares the search of Helion's autotuner, with which the learned search is compared.
 //
 // Helion's search is the LFBO tree search that PyTorch Helion publishes (surrogate_pattern_search.py), with
 // its defaults.

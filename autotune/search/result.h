@@ -13,35 +13,36 @@
 KILN_API_BEGIN
 namespace kiln::tune {
 
+// The limits of a search. The first one that is reached ends it.
 struct Budget {
   int trials = 128;
-  double seconds = 120; // including the time for confirming; 0: no limit
-  double spent = 0;     // the part used before the search began
-  int patience = 0;     // trials without a gain of 1 %; 0: no limit
-  double chance = 0.05; // stops when chance_of_better() falls below this; 0: never
+  double seconds = 120; // includes the time for confirming; 0: no limit
+  double spent = 0;     // seconds that were used before the search began
+  int patience = 0;     // ends after this many trials without a gain of 1 %; 0: no limit
+  double chance = 0.05; // ends when chance_of_better() falls below this; 0: never
   int confirm = 8;      // number of finalists; 0: none
 };
 
-// Returns until when a trial, the default or confirming may continue that is running when `seconds` have
-// passed.
+// Returns the time in seconds at which a search with a limit of `seconds` ends even the work in progress: a
+// trial, the measurement of the default, or confirming, if it was running when the limit was reached.
 inline double with_overtime(double seconds) { return 1.1 * seconds; }
 
+// The outcome of a search.
 struct SearchResult {
   std::vector<Trial> trials;          // in the order of measurement
-  std::vector<Trial> shared;          // measured by other processes meanwhile; not counted as trials
-  std::vector<Measurement> confirmed; // of `finalists`
+  std::vector<Trial> shared;          // measured by other processes at the same time; not counted as trials
+  std::vector<Measurement> confirmed; // the second measurements of `finalists`
   std::vector<Point> finalists;       // in the order of their trials, best first
   std::optional<Point> best;          // empty if no trial was ok
   Measurement best_result;
-  // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"; for a whole run
-  // also "one point", if the space has only one.
+  // "trials", "seconds", "patience", "chance", "exhausted", "interrupted" or "device lost"; for a whole run
+  // also "one point", if the space has only one point.
   std::string stopped_by;
-  double seconds = 0, model_seconds = 0, measure_seconds = 0; // `seconds` includes the time spent before
-  // The number of points that were compiled but are not trials, because the compiler's facts favoured others
-  // or the search stopped. It is known at the end of the search.
+  double seconds = 0, model_seconds = 0, measure_seconds = 0; // `seconds` includes Budget::spent
+  // The number of points that were compiled but never run, because the facts that the compiler reported
+  // favoured other points, or because the search ended first. It is set when the search ends.
   std::size_t compiled_only = 0;
-  // The compilers' time for these points, and for points that were still being compiled when the search
-  // stopped.
+  // The compile time of those points, and of points that were still being compiled when the search ended.
   double compiled_only_seconds = 0;
 
   // Returns whether the point was measured again at the end; other points have only one trial.
@@ -52,7 +53,7 @@ struct SearchResult {
   }
 };
 
-// What other searches for the same key do, on this machine or others.
+// Progress of other searches for the same key, on this machine or others.
 struct News {
   std::vector<Trial> trials;              // trials of others since the last call
   std::size_t searches = 1, own_rank = 0; // running searches, including this one, and its index

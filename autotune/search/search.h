@@ -1,4 +1,4 @@
-// Declares the search loop, and the interface of what measures points.
+// Declares the search loop, and Measurer, the interface of objects that measure points.
 #pragma once
 
 #include <kiln/autotune/search/result.h>

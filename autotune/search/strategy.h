@@ -53,9 +53,9 @@ public:
   virtual std::size_t batch() const { return 8; }
   // Proposes at most `most` points that were not proposed before; fewer or none if the strategy is exhausted.
   virtual std::vector<Proposal> propose(std::size_t most) = 0;
-  // Proposes at most so many further points to compile besides those just proposed, if that is cheap, because
-  // the compiler's facts may change which of all of them are run. Returns none if the strategy would not use
-  // the facts.
+  // Proposes further points to compile besides those just proposed, at most as many as the argument says, if
+  // that is cheap: the facts that the compiler reports may change which of all these points are run. Returns
+  // none if the strategy would not use the facts.
   virtual std::vector<Proposal> spares(std::size_t) { return {}; }
   // Chooses which of its compiled proposals to run; returns at most `most` indices, without those that failed
   // to compile. Proposals that are not chosen count as not proposed.

@@ -261,7 +261,7 @@ json rounded(double v) { // to six digits, since tables are committed
   return std::round(v * scale) / scale;
 }
 
-// A small gzip file may expand to so many values that they do not fit into memory.
+// A small gzip file may expand to more values than fit into memory.
 void check_values(const std::string& path, const std::string& text) {
   constexpr std::ptrdiff_t most = 32'000'000;
   const auto separators =

@@ -1,4 +1,4 @@
-// Builds spaces from knobs, rules and seeds, and implements the view of a point that a rule gets.
+// Builds spaces from knobs, rules and seeds, and implements Choice, through which a rule reads a point.
 #include <kiln/autotune/space/space.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Describes what a tuner may choose: knobs, rules between them, and seeds, which are configs known to work.
+// Defines Space, a set of configs to search: knobs with their values, rules between them, and seeds known to
+// work.
 //
 //   using Choice = tune::Choice;
 //   tune::Space space;
@@ -13,8 +14,9 @@
 //                 [](const Choice& c) { return c["atomic"] == 1; });
 //   space.seed({{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
 //
-// Knobs named like the kernel's dimensions (KILN_DIM) or like options (num_warps) become its config; other
-// knobs are for the caller. A space is a value; it is bound to a problem and a device before it is searched.
+// A knob with the name of a dimension of the kernel (KILN_DIM) or of an option (num_warps) sets that part of
+// the config. All other knobs are for the caller's own use. A Space is a value that can be copied; before a
+// search, a BoundSpace binds it to a problem and a device.
 #pragma once
 
 #include <kiln/autotune/random.h>
@@ -44,24 +46,27 @@ class BoundSpace;
 KILN_API_BEGIN
 namespace kiln::tune {
 
-// The problem to compute: named sizes, and whatever else distinguishes problems, such as dtypes and layouts.
+// A problem that a kernel solves: its named sizes, and other properties that distinguish problems, such as
+// dtypes and layouts.
 struct Problem {
   std::vector<std::pair<std::string, std::int64_t>> sizes; // in the order in which they were given
   std::string kind;                                        // dtypes and layouts, such as "f32.nn"
 
   std::int64_t operator[](std::string_view name) const; // throws UserError if there is no such size
+  // Returns the size of this name, or nothing.
   std::optional<std::int64_t> find(std::string_view name) const;
   bool operator==(const Problem&) const = default;
   std::string to_string() const; // "M=512,N=512,K=512 f32.nn"
 };
 
+// A parameter to tune, with the values that it can take.
 struct Knob {
   std::string name;
   std::vector<std::int64_t> values;
-  std::vector<std::string> labels; // of `oneof` with words, whose values are 0, 1, ...; otherwise empty
-  bool ordered = true;             // the values are sizes, so neighbouring values behave alike
+  std::vector<std::string> labels; // the words of a `oneof` with words, whose values are 0, 1, ...
+  bool ordered = true;             // neighbouring values behave alike, as sizes do
 
-  std::string text(std::size_t index) const; // of a value: "128", "swizzled"
+  std::string text(std::size_t index) const; // the value as text: "128", "swizzled"
 };
 
 // A point of a space: for each knob, in order, the index of its value.
@@ -70,11 +75,11 @@ struct PointHash {
   std::size_t operator()(const Point& p) const noexcept;
 };
 
-// The view of the knobs' values that a rule gets. A rule may be called before all knobs have a value; its
-// result is then used only if it read no knob without one.
+// The values of the knobs, as a rule sees them. A rule may be called while some knobs have no value yet; its
+// result then counts only if the rule read none of those knobs.
 class Choice {
 public:
-  // Throws UserError if the space has no knob of this name.
+  // Returns the value of a knob. Throws UserError if the space has no knob of this name.
   std::int64_t operator[](std::string_view knob) const;
   template <class D>
     requires std::is_base_of_v<Dimension, D>
@@ -82,12 +87,12 @@ public:
     return (*this)[std::string_view(D::dimension_name)];
   }
   std::int64_t operator[](const Option& option) const { return (*this)[std::string_view(option.name)]; }
-  std::string_view label(std::string_view knob) const; // of a knob whose values are words
+  std::string_view label(std::string_view knob) const; // the word of a knob whose values are words
 
 private:
   friend class BoundSpace;
-  // The knobs in the order in which the rule read them in its last call. It is usually the same again, which
-  // saves searching for names.
+  // The knobs in the order in which the rule read them in its last call. A rule usually reads them in the
+  // same order again, which saves searching for names.
   using Order = std::vector<std::uint16_t>;
   Choice(const std::vector<Knob>& knobs, const Point& point, std::uint64_t known, Order& order)
       : knobs_(knobs), point_(point), known_(known), order_(order) {}
@@ -98,7 +103,7 @@ private:
   std::uint64_t known_; // bit k: knob k has a value
   Order& order_;
   mutable std::size_t reads_ = 0;  // the number of reads so far
-  mutable std::uint64_t read_ = 0; // bit k: knob k was read, before or as the first knob without a value
+  mutable std::uint64_t read_ = 0; // bit k: knob k was read before `wants_`, or is that knob
   mutable int wants_ = -1;         // the first knob that was read and has no value, or -1
 };
 
@@ -118,19 +123,25 @@ public:
   using Rule = std::function<bool(const Choice&, const Problem&, Device)>;
   static constexpr std::size_t most_knobs = 64;
 
-  // These throw UserError for an empty or reversed range, a duplicate knob, or more than most_knobs knobs.
+  // Each of these functions adds a knob. Its values are the powers of two from `least` to `most`; the numbers
+  // from `least` to `most` in steps of `step`; the listed numbers; or the listed words. They throw UserError
+  // for an empty or reversed range, a step below 1, a repeated value, a second knob of the same name, or more
+  // than most_knobs knobs.
   Space& pow2(KnobName name, std::int64_t least, std::int64_t most);
   Space& range(KnobName name, std::int64_t least, std::int64_t most, std::int64_t step = 1);
   Space& oneof(KnobName name, std::initializer_list<std::int64_t> values);
   Space& oneof(KnobName name, std::initializer_list<const char*> words);
-  Space& knob(Knob knob); // adds the knob unchanged
+  Space& knob(Knob knob); // adds a knob that the caller filled in
 
-  // Adds a rule; reports refer to it by its name. It takes a Choice and optionally the Problem and the
-  // Device. It must be pure and fast, since it is called for many points. It must accept any combination of
-  // values, including those that other rules reject.
+  // Adds a rule, which returns whether a combination of values is allowed. It takes a Choice and optionally
+  // the Problem and the Device. It must be pure and fast, since it is called for many points, and it must
+  // accept any combination of values, including those that other rules reject. Reports refer to the rule by
+  // its name. Throws UserError if the name is empty or taken.
   template <class F> Space& require(std::string name, F rule) {
     return add_rule(std::move(name), as_rule(std::move(rule)));
   }
+  // Adds the rule that `then` must hold wherever `condition` holds. Both are functions like those of
+  // require().
   template <class F, class G> Space& implies(std::string name, F condition, G then) {
     return add_rule(std::move(name),
                     [condition = as_rule(std::move(condition)),
@@ -138,29 +149,30 @@ public:
                       return !condition(c, p, d) || then(c, p, d);
                     });
   }
-  // Adds a config that works everywhere. The first seed is measured first, and used where nothing else is
-  // known. Knobs that a seed omits get their first value. Throws UserError for a value that its knob does not
-  // have.
+  // Adds a config that works everywhere. The first seed is measured first, and is used if nothing better is
+  // known. Knobs that a seed omits get their first value. Throws UserError for an unknown knob, or for a
+  // value that the knob does not have.
   Space& seed(std::initializer_list<std::pair<const char*, std::int64_t>> values);
   Space& seed(const Config& config);
   Space& seed(Point point);
-  // Adds a seed with the nearest value of each knob; names that are not knobs are ignored.
+  // Adds a seed that has, for each knob, the value nearest to that of `config`; names that are not knobs are
+  // ignored.
   Space& seed_near(const Config& config);
-  // Restricts the space to these points, for example those of an exhaustive table.
+  // Restricts the space to these points, for example those of an exhaustive table. Throws UserError for a
+  // point that does not fit the knobs.
   Space& only(std::vector<Point> points);
 
   // Declares knobs that do not change the order of additions in any sum, so that configs which differ only in
-  // them give bitwise equal results. All other knobs are assumed to change it.
+  // these knobs give bitwise equal results. All other knobs are assumed to change the order.
   Space& keeps_order(std::initializer_list<KnobName> names);
-  // Fixes all knobs that are not declared in keeps_order to the first seed's values. Throws UserError without
-  // a seed.
+  // Fixes all knobs that keeps_order did not declare to their values in the first seed. Throws UserError if
+  // there is no seed.
   Space& only_one_order();
 
   const std::vector<Knob>& knobs() const { return knobs_; }
   const std::vector<Point>& seeds() const { return seeds_; }
-  // Returns a text of the knobs, values and rule names, which identifies the space for all problems that
-  // share these. It does not reflect what a rule computes, so a rule whose meaning changes should change its
-  // name.
+  // Returns the knobs, their values and the names of the rules as text, which identifies the space. The text
+  // does not reflect what a rule computes, so a rule whose meaning changes should get a new name.
   std::string text() const;
 
 private:
@@ -195,14 +207,14 @@ KILN_API_END
 
 namespace kiln::tune {
 
-// A space for one problem on one device. It enumerates nothing until that is needed: knobs get values one
-// after the other, and a rule cuts a branch as soon as all knobs that it reads have one (the tree of Rasch et
-// al., "Efficient auto-tuning of parallel programs with interdependent tuning parameters via auto-tuning
-// framework (ATF)", TACO 2021). It works for spaces of 10^9 points and more. Not thread-safe.
+// A space for one problem on one device. It enumerates points only when that is needed: knobs get values one
+// after the other, and a rule cuts a branch as soon as all knobs that it reads have a value (the tree of
+// Rasch et al., "Efficient auto-tuning of parallel programs with interdependent tuning parameters via
+// auto-tuning framework (ATF)", TACO 2021). It works for spaces of 10^9 points and more. Not thread-safe.
 class BoundSpace {
 public:
-  // `legal` is optional. It is called after all rules, with whole points, and stands for the compiler's own
-  // check.
+  // `legal` is an optional check of whole points, which is called after all rules. It stands for the
+  // compiler's own check of configs.
   BoundSpace(Space space, Problem problem, Device device, std::function<bool(const Point&)> legal = {});
 
   const std::vector<Knob>& knobs() const { return space_.knobs(); }
@@ -211,22 +223,23 @@ public:
   Device device() const { return device_; }
 
   bool contains(const Point& point) const;
-  // Returns the name of the first rule that rejects the point, or "" if none does. Other reasons have names
-  // too: "not one of its values", "not in the list", "the compiler".
+  // Returns the name of the first rule that rejects the point, or "" if none does. Reasons that are not rules
+  // have names too: "not one of its values", "not in the list", "the compiler".
   std::string refused_by(const Point& point) const;
-  // Describes in one line for messages which rules reject most or all of the space: "\"fits\" rejects 93 % of
-  // all combinations".
+  // Returns one line for messages, which says which rules reject most or all of the space: "\"fits\" rejects
+  // 93 % of all combinations".
   std::string what_refuses() const;
 
   // Returns all members, in the order of the knobs' values or of only(), if there are at most `most`. Returns
   // null if there are more, or if finding out would take more than 16 million rule calls or 65536 calls of
-  // the compiler's check. Also returns null once `stop` has returned true during the counting, which does not
-  // start again.
+  // `legal`. Also returns null if `stop` returned true while members were counted; later calls do not start
+  // the count again.
   const std::vector<Point>* points(std::size_t most = 1u << 20, const Stop& stop = {});
-  // Returns the number of members: exact if points() has them or they could be counted, else an estimate.
+  // Returns the number of members: the exact number if points() has them or they could be counted, else an
+  // estimate. `*exact` says which it is.
   double size(bool* exact = nullptr);
-  // Draws a member, each with the same probability (nearly so in spaces that are too large to count). Returns
-  // nothing if there is no member or none was found.
+  // Draws a random member. All members are equally likely (nearly so in a space that is too large to count).
+  // Returns nothing if there is no member or none was found.
   std::optional<Point> sample(Random& random);
   // Returns the members that differ from `point` in exactly one knob, in the order of the knobs.
   std::vector<Point> neighbours(const Point& point) const;
@@ -234,9 +247,10 @@ public:
   std::vector<Point> seeds() const;
 
   std::int64_t value(const Point& point, std::size_t knob) const { return knobs()[knob].values[point[knob]]; }
-  Config config(const Point& point) const; // of all knobs whose values are numbers
-  // Converts a config that has all of these knobs and possibly others; knobs with words get their first
-  // value. Returns nothing if the config lacks a knob or has a value that the knob does not take.
+  Config config(const Point& point) const; // all knobs whose values are numbers
+  // Converts a config to a point. The config must have all knobs whose values are numbers and may have other
+  // names; knobs with words get their first value. Returns nothing if a knob is missing or has a value that
+  // it does not take.
   std::optional<Point> point(const Config& config) const;
   std::string text(const Point& point) const; // "BM=64,BN=64,order=swizzled"
 

@@ -1,4 +1,4 @@
-// Learns what rules read, builds the graph of each component, and samples from it.
+// Finds which knobs each rule reads, builds the graph of each component, and samples from it.
 #include "space_tree.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Describes the result of measuring one config.
+// Defines Trial and Measurement, the result of measuring one config.
 #pragma once
 
 #include <kiln/autotune/space/space.h>
@@ -15,7 +15,7 @@ enum class Status : std::uint8_t {
   refused,       // by the compiler: the config is not legal on this device
   compile_error, // includes a crash of the compiler
   compile_timeout,
-  launch_error, // the device accepted the code and then failed
+  launch_error, // the device accepted the code, and its execution failed
   crash,        // of the process that ran the code
   timeout,      // the code did not finish in time
   out_of_memory,
@@ -24,25 +24,26 @@ enum class Status : std::uint8_t {
   device_lost,
 };
 const char* name(Status status); // "wrong result"
+// Returns the status of this name, or nothing.
 std::optional<Status> parse_status(std::string_view name);
 
 struct Measurement {
   Status status = Status::ok;
   std::string error; // one line; empty if the status is ok
 
-  double seconds = 0;       // median of one launch; in a live run see measure/drift.h
-  double low = 0, high = 0; // 95 % confidence interval of that median
+  double seconds = 0;       // median time of one launch, in a live run corrected for drift (measure/drift.h)
+  double low = 0, high = 0; // its 95 % confidence interval
   int launches = 0;         // number of timed launches
-  double relative = 0;      // to the drift reference timed next to it; 0: there was none
+  double relative = 0;      // time relative to the drift reference that was timed next to it; 0: none was
   // Facts that the compiler reports about the code, and events during the measurement: see is_of_code().
   std::map<std::string, double> facts;
 
-  double compile_seconds = 0, run_seconds = 0; // what the trial cost
+  double compile_seconds = 0, run_seconds = 0; // the time that the trial took
   bool ok() const { return status == Status::ok; }
 };
 
-// Returns whether `fact` describes the compiled code ("registers", "spill_bytes"), which is known before it
-// runs. Other facts, such as "disturbed", describe the measurement.
+// Returns whether `fact` describes the compiled code, such as "registers" or "spill_bytes", and so is known
+// before the code runs. Other facts, such as "disturbed", describe the measurement.
 bool is_of_code(std::string_view fact);
 
 struct Trial {

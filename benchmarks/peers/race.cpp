@@ -1,4 +1,4 @@
-// Runs the turns of a race, repeats disturbed ones, and decides when there are enough.
+// Runs the rounds of a race, repeats disturbed ones, and decides when there are enough.
 #include "race.h"
 
 #include "benchmarks/numbers.h"

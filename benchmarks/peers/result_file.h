@@ -11,7 +11,7 @@
 
 namespace benchmarks {
 
-// What a run measured about its machine with one number of threads.
+// The properties of its machine that a run measured with one number of threads.
 struct Machine {
   int threads = 1;
   std::string isa;

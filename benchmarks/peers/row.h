@@ -1,4 +1,4 @@
-// One row of bench_peers: the times of Kiln and of the contenders that alternated with it.
+// Defines one row of bench_peers: the times of Kiln and of the contenders that alternated with it.
 #pragma once
 
 #include <nlohmann/json.hpp>

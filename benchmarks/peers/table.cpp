@@ -1,4 +1,4 @@
-// Computes the means of rows, and prints both.
+// Prints the rows of a run as a table, with the mean of each kind of row.
 #include "table.h"
 
 #include "benchmarks/numbers.h"

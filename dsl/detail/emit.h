@@ -1,5 +1,5 @@
-// Declares what the templates of the language call to record operations. These functions are not templates:
-// they are compiled once, in the library.
+// Declares the functions that the templates of the language call to record operations. These functions are
+// not templates: they are compiled once, in the library.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -20,7 +20,7 @@ namespace kiln::detail {
 using Location = std::source_location;
 
 // Refers to a value of the kernel that is being recorded. A Handle may outlive its recording; using it then
-// is a UserError that names both kernels.
+// throws a UserError that names both kernels.
 struct Handle {
   ir::Value* value = nullptr;
   const char* kernel = nullptr; // the interned name of the kernel that it belongs to
@@ -33,14 +33,14 @@ struct HandleSpan {
   int size = 0;
   HandleSpan() = default;
   HandleSpan(const Handle* first, int count) : data(first), size(count) {}
-  // For arguments of calls only, because the list is destroyed after the full expression.
+  // Only for arguments of calls, because the list is destroyed after the full expression.
   HandleSpan(std::initializer_list<Handle> list) {
     data = list.begin();
     size = static_cast<int>(list.size());
   }
 };
 
-// The type of a value as constant data, which the templates pass by reference without any cost.
+// The type of a value as constant data, which templates pass by reference without any cost.
 struct TypeInfo {
   DType dtype;
   bool pointer;
@@ -49,7 +49,8 @@ struct TypeInfo {
   const DimInfo* const* dims;
 };
 
-// An attribute of an operation. The member that is set decides its kind; an integer if no other one is.
+// An attribute of an operation. The member that is set determines its kind; if only `integer` is set, it is
+// an integer.
 struct AttributeInfo {
   const char* name;
   std::int64_t integer = 0;
@@ -72,20 +73,20 @@ struct ParameterInfo {
   int layout; // of a view: a LayoutClass, or not_pinned
 };
 
-// The number of the region that is being recorded; 0 outside of recordings.
+// Returns the number of the region that is being recorded, or 0 outside of recordings.
 std::uint32_t current_scope();
 // Sets the location of the operations that are recorded next.
 void set_location(Location loc);
-// Throws the UserError about `tile = value` where the tile belongs to an outer region.
+// Throws the UserError about `tile = value` in a region, if the tile belongs to an outer region.
 [[noreturn]] void assigned_in_region();
 
-// Record a scalar constant. UserError if an integer dtype cannot hold the number.
+// Record a scalar constant. They throw UserError if an integer dtype cannot hold the number.
 Handle emit_integer(DType t, std::int64_t value);
 Handle emit_unsigned(DType t, std::uint64_t value);
 Handle emit_float(DType t, double value);
 
-// Records an operation with one result. An equal pure operation that was recorded before, in this region or
-// one around it, is reused.
+// Records an operation with one result. If an equal pure operation was recorded before, in this region or in
+// one around it, its result is returned instead.
 Handle emit(ir::Opcode code, HandleSpan operands, const TypeInfo& result, AttributeList attributes = {});
 // Records an operation without results.
 void emit_effect(ir::Opcode code, HandleSpan operands, AttributeList attributes = {});
@@ -99,9 +100,9 @@ Handle emit_broadcast(Handle x, const TypeInfo& result);
 // Casts to the dtype of `to` and broadcasts to its shape.
 Handle emit_convert(Handle x, const TypeInfo& to);
 
-// An access to a tile of a view: one offset for each axis of the view, and the axes of the view that the tile
-// has. Or, if `elements` is true, an access to single elements: one tile of indices for each axis of the
-// view.
+// An access to a tile of a view: `offsets` has one offset for each axis of the view, and the tile has some of
+// the axes of the view. If `elements` is true, it is an access to single elements instead: `offsets` has one
+// tile of indices for each axis of the view.
 struct TileAccess {
   Handle view;
   const Handle* offsets;
@@ -115,10 +116,10 @@ Handle emit_view_load(const TileAccess& at, const Handle* mask, const Handle* ot
 void emit_view_store(const TileAccess& at, Handle value, const Handle* mask, const TypeInfo& tile);
 Handle emit_view_ptrs(const TileAccess& at, const TypeInfo& result);
 Handle emit_view_mask(const TileAccess& at, const TypeInfo& result);
-// Records a ViewExtent or ViewStride. A negative axis counts from the last one; UserError if the view has no
-// such axis.
+// Records a ViewExtent or ViewStride. A negative axis counts from the last one. Throws UserError if the view
+// has no such axis.
 Handle emit_view_fact(ir::Opcode code, Handle view, int axis);
-// Records a ProgramId or NumPrograms. UserError if no grid has such an axis.
+// Records a ProgramId or NumPrograms. Throws UserError if no grid has such an axis.
 Handle emit_grid_fact(ir::Opcode code, int axis);
 // Record accesses through pointers. `tile` is the type of the values that are loaded, stored or exchanged.
 Handle emit_load(Handle pointers, const Handle* mask, const Handle* other, const TypeInfo& tile,
@@ -129,9 +130,9 @@ Handle emit_atomic(Handle pointers, Handle value, const Handle* mask, const Type
 Handle emit_atomic_cas(Handle pointers, Handle expected, Handle desired, const Handle* mask,
                        const TypeInfo& tile, const char* order, const char* scope);
 
-// Defines the kernel's grid, and writes `count` offsets.
+// Defines the grid of the kernel, and writes `count` offsets of the program's tile to `offsets`.
 void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handle* offsets);
-// The size of a dimension in the config that the kernel is recorded for.
+// Returns the size of a dimension in the config that the kernel is recorded for.
 std::int64_t bound_value(const DimInfo& dim);
 
 // Record a reduction or scan along `axis` with one operation as its combine. The operand is cast to the dtype
@@ -148,11 +149,11 @@ void variable_assign(std::uint64_t id, Handle value);
 
 // Records an operation with regions: for each region call `enter`, record its operations, and call `leave`;
 // then call `finish`. Vars that a region assigns become carried values of the operation. If an exception is
-// thrown in between, the operation is dropped.
+// thrown in between, the operation is discarded.
 class RegionOp {
 public:
-  // The operands are: for For, the lower bound, the upper bound and the step; for If, the condition; for the
-  // others, none. `initial` holds the initial values of a loop, or the tiles of a Reduce or Scan.
+  // The operands of For are the lower bound, the upper bound and the step; that of If is the condition; all
+  // others have none. `initial` holds the initial values of a loop, or the tiles of a Reduce or Scan.
   RegionOp(ir::Opcode code, HandleSpan operands, HandleSpan initial);
   ~RegionOp();
   RegionOp(const RegionOp&) = delete;

@@ -1,5 +1,5 @@
-// Checks and records the optional operands of memory accesses (masks, `other`) and the values that they
-// store.
+// Checks and records the optional operands of memory accesses (masks and `other`) and the values to be
+// stored.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -11,8 +11,8 @@ namespace kiln::detail {
 struct NoMask {};
 struct NoOther {};
 
-// Whether a value of type V can be stored to memory of element T without a cast: it has the same dtype or a
-// narrower one of the same class.
+// Returns whether a value of type V can be stored to memory of element type T without a cast: it must have
+// the same dtype or a narrower one of the same class.
 template <class V, class T> constexpr bool fits_element() {
   if constexpr (IsPoison<V>) {
     return true;
@@ -24,8 +24,7 @@ template <class V, class T> constexpr bool fits_element() {
            (v == t || (class_rank(v) == class_rank(t) && promote(v, t) == t && size_of(v) < size_of(t)));
   }
 }
-// The following are conditions of static_assert. Operands that were left out fulfil all of them, as Poison
-// does.
+// The following are conditions of static_assert. Omitted operands satisfy all of them, as Poison does.
 template <class X> inline constexpr bool absent = std::is_same_v<X, NoMask> || std::is_same_v<X, NoOther>;
 template <class M> constexpr bool is_mask() {
   if constexpr (absent<M> || IsPoison<M>)
@@ -49,7 +48,7 @@ template <class V, class S, class T>
 inline constexpr bool can_store =
     !IsPoison<V> && !std::is_const_v<T> && fits_element<V, std::remove_const_t<T>>() && fits_shape<V, S>();
 
-// Record an optional operand of a memory operation when they are constructed.
+// The constructors of these classes record an optional operand of a memory operation.
 template <class S, class M> struct MaskHandle {
   Handle handle;
   const Handle* get() const { return absent<M> ? nullptr : &handle; }

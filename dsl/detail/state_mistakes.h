@@ -1,5 +1,5 @@
-// Reports operations on a state of several tiles, which must be unpacked first. Combine functions of several
-// tiles often contain this mistake at first.
+// Reports operations on a state of several tiles, which must be unpacked first. This mistake is frequent in
+// combine functions of several tiles.
 #pragma once
 
 #include <kiln/dsl/api.h>

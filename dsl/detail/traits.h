@@ -8,8 +8,8 @@ KILN_API_BEGIN
 namespace kiln {
 
 struct Poison;
-// Names an axis of a tile by its number, where a dimension occurs twice: sum(x, axis<1>). A negative number
-// counts from the last axis.
+// Names an axis of a tile by its number, which is needed if a dimension occurs twice: sum(x, axis<1>). A
+// negative number counts from the last axis.
 template <int N> struct Axis {};
 template <int N> inline constexpr Axis<N> axis{};
 
@@ -21,7 +21,7 @@ template <class... D> struct Shape {
   static constexpr int rank = sizeof...(D);
 };
 
-// The dimension type of a template argument of Tile: that of BM is BM's type, that of 16 is Constant<16>.
+// The dimension type that a template argument of Tile stands for: the type of BM for BM, Constant<16> for 16.
 template <auto D> struct DimensionOf {
   using type = std::remove_cv_t<decltype(D)>;
 };
@@ -97,8 +97,8 @@ template <> struct ElementOf<DType::F8E5M2> {
   using type = f8e5m2;
 };
 
-// The dtype of `a op b`: bool < integers < floats. Of two integers or two floats the wider one wins. Of two
-// integers of equal width, the unsigned one wins; two different floats of equal width give f32.
+// Returns the dtype of `a op b`, where bool < integers < floats. Of two integers or two floats, the wider one
+// wins. Of two integers of equal width, the unsigned one wins; two different floats of equal width give f32.
 constexpr DType promote(DType a, DType b) {
   if (a == b) return a;
   if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
@@ -120,7 +120,7 @@ inline constexpr DType number_dtype = number_rank<N> <= class_rank(dtype_of<T>) 
                                       : number_rank<N> == 2                     ? DType::F32
                                       : sizeof(N) == 8                          ? DType::I64
                                                                                 : DType::I32;
-// The dtype of a number of the host on its own.
+// The dtype of a number of the host that is not combined with a tile.
 template <class N>
 inline constexpr DType own_dtype = std::is_same_v<N, bool>       ? DType::Bool
                                    : std::is_floating_point_v<N> ? (sizeof(N) == 4 ? DType::F32 : DType::F64)
@@ -139,13 +139,13 @@ template <class X>
 concept TileLike = requires { typename std::remove_cvref_t<X>::kiln_element; };
 template <class X>
 concept IsPoison = std::is_base_of_v<Poison, std::remove_cvref_t<X>>;
-// Numbers of the host.
+// A number of the host.
 template <class X>
 concept Number = std::is_arithmetic_v<std::remove_cvref_t<X>> || is_small_float<std::remove_cvref_t<X>>;
-// Everything that an operation accepts.
+// Everything that an operation accepts as an operand.
 template <class X>
 concept Operand = TileLike<X> || IsPoison<X> || Number<X> || IsDimension<std::remove_cvref_t<X>>;
-// Operands of which at least one is not a dimension, where only dimensions are allowed.
+// Operands where only dimensions are allowed, at least one of which is not a dimension: a mistake to report.
 template <class... X>
 concept NumbersAsDimensions = (Operand<X> && ...) && (!IsDimension<std::remove_cvref_t<X>> || ...);
 // At least one operand is a tile; the others may be numbers and dimensions.
@@ -160,7 +160,7 @@ template <class X> inline constexpr bool is_scalar_like = TileLike<X> && rank_of
 // --- Shapes ------------------------------------------------------------------------------------------------
 
 using One = Constant<1>;
-// The result of joining two dimensions that do not broadcast.
+// The result of joining two dimensions that do not broadcast to each other.
 struct Mismatch : Dimension {
   static constexpr DimInfo info{};
 };
@@ -196,7 +196,7 @@ template <class... A, class... B> struct JoinEqual<Shape<A...>, Shape<B...>> {
   using type = Shape<typename JoinDim<A, B>::type...>;
   static constexpr bool ok = !(std::is_same_v<typename JoinDim<A, B>::type, Mismatch> || ...);
 };
-// The shape that A and B broadcast to. From the last axis on, an axis of extent 1 stretches, and missing
+// The shape that A and B broadcast to. From the last axis on, an axis of extent 1 is repeated, and missing
 // leading axes are added.
 template <class A, class B> struct Join {
   static constexpr int rank = A::rank > B::rank ? A::rank : B::rank;
@@ -225,7 +225,7 @@ template <class A, class B> inline constexpr bool joins = Join<A, B>::ok;
 // Whether a value of shape `From` can be broadcast to exactly `To`.
 template <class From, class To> inline constexpr bool broadcasts_to = std::is_same_v<join_t<From, To>, To>;
 
-// How often a dimension occurs in a shape, and the index of its first occurrence.
+// The number of times that a dimension occurs in a shape, and the index of its first occurrence.
 template <class D, class S> struct Find;
 template <class D, class... R> struct Find<D, Shape<R...>> {
   static constexpr int count = (0 + ... + int{std::is_same_v<D, R>});

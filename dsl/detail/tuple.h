@@ -1,4 +1,4 @@
-// Defines Tuple, which structured bindings unpack: states of loops, offsets of program_tile, results of
+// Defines Tuple, which structured bindings can unpack: states of loops, offsets of program_tile, results of
 // reduce.
 #pragma once
 

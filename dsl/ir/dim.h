@@ -19,13 +19,13 @@ public:
   static Dim symbol(const char* interned_name);
 
   bool is_constant() const { return factors_.empty() && divisors_.empty() && denominator_ == 1; }
-  std::int64_t value() const; // InternalError unless is_constant()
+  std::int64_t value() const; // throws InternalError unless is_constant()
   bool is_one() const { return is_constant() && numerator_ == 1; }
 
-  // The extent with the sizes of `config`. UserError if a name has no size, a size is not positive, a product
-  // overflows, or a quotient is not a whole number.
+  // Returns the extent for the sizes of `config`. Throws UserError if a name has no size, a size is not
+  // positive, a product overflows, or a quotient is not a whole number.
   std::int64_t bind(const Config& config) const;
-  // Appends the names that are not in `into` yet.
+  // Appends the names in this extent that `into` does not contain yet.
   void collect_symbols(std::vector<const char*>& into) const;
 
   friend Dim operator*(const Dim& a, const Dim& b);

@@ -75,20 +75,20 @@ public:
   const std::vector<std::int64_t>& integers(std::string_view name) const; // empty if absent
   const std::vector<std::pair<std::string, Attribute>>& attributes() const { return attributes_; }
 
-  // The optional trailing operands of memory operations; null if absent.
+  // Return the optional trailing operands of a memory operation; null if absent.
   Value* mask() const;
   Value* other() const;
-  // The offsets or indices of an operation on a view, one for each axis of the view.
+  // Returns the offsets or indices of an operation on a view, one for each axis of the view.
   std::span<Value* const> view_offsets() const;
-  // The value that a view_store, view_scatter, store or atomic_rmw takes.
+  // Returns the value that a view_store, view_scatter, store or atomic_rmw stores.
   Value* stored_value() const;
 
 private:
   std::vector<std::pair<std::string, Attribute>> attributes_;
 };
 
-// An axis of the grid that program_tile defines. It has cdiv(e, tile) programs, where e is the extent of the
-// parameter number `param`, a view, along `axis`.
+// An axis of the grid that program_tile defines. It has cdiv(e, tile) programs, where e is the extent along
+// `axis` of the parameter number `param`, which is a view.
 struct GridAxis {
   int param = 0;
   int axis = 0;
@@ -105,13 +105,14 @@ struct Kernel {
 
   explicit Kernel(std::string kernel_name) : name(std::move(kernel_name)) {}
   std::unique_ptr<Kernel> clone() const;
-  // The names of all dimensions in types, attributes and the grid, in the order of their first appearance.
+  // Returns the names of all dimensions in types, attributes and the grid, in the order of their first
+  // appearance.
   std::vector<const char*> dimensions() const;
 };
 
 using ValueMap = std::unordered_map<const Value*, Value*>;
 
-// Appends operations to a region. They get the location that was set last.
+// Appends operations to a region. They get the source location that was set last.
 class Builder {
 public:
   explicit Builder(Region* region) : region_(region) {}
@@ -148,17 +149,17 @@ template <class F> void walk(const Region& region, F&& visit) {
   }
 }
 
-// Replaces every operand that is a key of `map`, in the region and in nested ones. Chains of replacements are
-// followed.
+// Replaces every operand that is a key of `map`, in the region and in nested regions. Chains of replacements
+// are followed.
 void replace_uses(Region& region, const ValueMap& map);
 // Copies `op` with its regions. Operands are replaced by `map`, and the copied results and arguments are
 // added to it.
 std::unique_ptr<Op> clone(const Op& op, ValueMap& map);
-// How often each value is used, in the region and in nested ones.
+// Returns how often each value is used, in the region and in nested regions.
 std::unordered_map<const Value*, int> count_uses(const Region& region);
 
-// Whether an operation, or one inside its regions, may write or read memory, or has side effects: it writes,
-// prints or asserts. An unused operation without side effects can be removed.
+// Return whether an operation, or one inside its regions, may write or read memory, or has side effects: it
+// writes, prints or asserts. An unused operation without side effects can be removed.
 bool may_write(const Op& op);
 bool may_read(const Op& op);
 bool has_side_effects(const Op& op);

@@ -1,5 +1,5 @@
-// Defines the table of tile IR operations, with what each of them does. The builder, printer, parser,
-// verifier and interpreter use it, so that adding an operation is adding one line here and its lowerings.
+// Defines the table of tile IR operations, with a description of each. The builder, printer, parser, verifier
+// and interpreter use it, so that adding an operation means adding one line here and its lowerings.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ enum class OpClass : std::uint8_t {
   Debug,
 };
 
-// What an operation may do besides computing its results. Read and Write refer to memory. Operations with
+// The effects of an operation besides computing its results. Read and Write refer to memory. Operations with
 // Debug print or assert; they stay in order and are never removed.
 enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
 
@@ -40,7 +40,7 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
 //
 // The numbers of operands and results are exact; -1 stands for any number. The texts list operands in order.
 // `[mask]` and `[other]` are optional trailing operands; the integer attributes `has_mask` and `has_other` (1
-// or absent) say whether they are there. Every offset, extent, stride and index is i64.
+// or absent) say whether they are present. Every offset, extent, stride and index is i64.
 #define KILN_IR_OPS(X)                                                                                       \
   /* Sources */                                                                                              \
   X(Constant, "constant", Source, 0, 1, 0, Pure,                                                             \
@@ -196,8 +196,8 @@ inline constexpr int op_count = sizeof(op_table) / sizeof(op_table[0]);
 
 constexpr const OpInfo& info(Opcode code) { return op_table[static_cast<int>(code)]; }
 constexpr std::string_view name(Opcode code) { return info(code).name; }
-// Whether all operands and results have the same shape, and element i of a result depends on the elements i
-// of the operands only.
+// Returns whether all operands and results have the same shape, and element i of a result depends only on the
+// elements i of the operands.
 constexpr bool is_elementwise(Opcode code) {
   OpClass c = info(code).cls;
   return c == OpClass::Unary || c == OpClass::Predicate || c == OpClass::Binary || c == OpClass::Compare ||

@@ -1,8 +1,8 @@
 // Parses the text of tile IR.
 //
 // It reads what printer.h writes, and text that people write in that form: values may have any name, and //
-// begins a comment. Text that cannot be parsed is a UserError, "file:line:column: expected ..., found ...",
-// whatever it is. The result may still be invalid tile IR: see verifier.h.
+// begins a comment. Any text that cannot be parsed is a UserError, "file:line:column: expected ..., found
+// ...". The result may still be invalid tile IR: see verifier.h.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>

@@ -13,8 +13,8 @@ namespace ir {
 
 inline constexpr int max_rank = 8;
 
-// A scalar is a tile of rank 0. If `pointer` is true, the elements are pointers, and `dtype` is that of the
-// pointee.
+// The type of a value. A scalar is a tile of rank 0. If `pointer` is true, the elements are pointers, and
+// `dtype` is that of the pointee.
 struct Type {
   enum class Kind : std::uint8_t { Value, View };
 
@@ -64,9 +64,9 @@ struct Type {
     r.shape = std::move(s);
     return r;
   }
-  // The size of an element in memory, in bytes.
+  // Returns the size of an element in memory, in bytes.
   int element_bytes() const { return pointer ? 8 : size_of(dtype); }
-  // The number of elements. InternalError unless every extent is a number.
+  // Returns the number of elements. Throws InternalError unless every extent is a number.
   std::int64_t numel() const {
     std::int64_t n = 1;
     for (const Dim& d : shape)

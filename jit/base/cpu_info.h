@@ -1,4 +1,5 @@
-// Finds how much of the machine's CPUs and caches this process may use. Not for users: see device.h.
+// Finds how much of the machine's CPUs and caches this process may use. Internal: device.h is the public
+// interface.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Lets objects that own threads reset themselves in a forked child, where those threads do not exist. Not for
-// users.
+// Lets objects that own threads reset themselves in a forked child, where those threads do not exist.
+// Internal.
 #pragma once
 
 #include <cstdint>

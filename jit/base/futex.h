@@ -1,4 +1,4 @@
-// Waits for a change of a 32-bit word, with or without spinning first. Not for users.
+// Waits for a change of a 32-bit word, with or without spinning first. Internal.
 #pragma once
 
 #include <atomic>

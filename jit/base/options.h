@@ -1,4 +1,4 @@
-// Environment variables that configure Kiln. No other file of the library reads a KILN_ variable.
+// Reads the environment variables that configure Kiln. No other file of the library reads a KILN_ variable.
 //
 //   KILN_DEBUG             0 or 1: bounds checks and device_assert; GPU launches wait for their kernels
 //   KILN_PERF              0 or 1: list compiled kernels in /tmp/perf-PID.map, where `perf` finds names
@@ -89,8 +89,8 @@ const Options& environment_options();
 // The options of the environment as it is now, for the variables marked * above.
 Options read_environment();
 
-// Replaces the options while it lives, for tests and tools. What is configured already, such as the shared
-// thread pool, does not change. Scopes must end in reverse order, with no launch in flight.
+// Replaces the options while this object lives, for tests and tools. Objects that were configured before,
+// such as the shared thread pool, do not change. Scopes must end in reverse order, with no launch in flight.
 class ScopedOptions {
 public:
   explicit ScopedOptions(Options replacement);

@@ -1,6 +1,6 @@
-// Whether this build has a sanitizer. Tests and the workers of the tuner need to know: a sanitizer is slow,
-// reports crashes in its own way, and reserves so much address space for its shadow memory that the address
-// space cannot be limited.
+// Defines whether this build has a sanitizer. Tests and the workers of the tuner need to know: a sanitizer is
+// slow, reports crashes in its own way, and reserves so much address space for its shadow memory that the
+// address space cannot be limited.
 #pragma once
 
 namespace kiln {

@@ -1,4 +1,4 @@
-// Starts and configures threads that Kiln owns. Not for users.
+// Starts and configures threads that Kiln owns. Internal.
 #pragma once
 
 #include <pthread.h>

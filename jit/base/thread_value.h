@@ -1,5 +1,5 @@
-// Thread-local values that stay usable while the program ends: destructors of static objects may launch
-// kernels after the thread_local objects of the main thread have been destroyed.
+// Provides thread-local values that stay usable while the program ends: destructors of static objects may
+// launch kernels after the thread_local objects of the main thread have been destroyed.
 #pragma once
 
 namespace kiln {

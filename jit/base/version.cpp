@@ -1,4 +1,4 @@
-// The version strings of Kiln and of the LLVM inside it.
+// Defines the version strings of Kiln and of the LLVM inside it.
 #include <kiln/jit/base/version.h>
 
 #include <llvm/Config/llvm-config.h>

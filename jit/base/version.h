@@ -1,5 +1,5 @@
-// The versions of Kiln and of the LLVM that is linked into it, which are part of all keys of the kernel
-// cache.
+// Declares the versions of Kiln and of the LLVM that is linked into it. All keys of the kernel cache contain
+// both.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -8,7 +8,7 @@ KILN_API_BEGIN
 namespace kiln {
 const char* version();      // "0.1.0"
 const char* llvm_version(); // "22.1.8"
-// Counts changes of the generated code. Increase it when generated code changes in meaning or speed, so that
+// The version of the generated code. Increase it when generated code changes in meaning or speed, so that
 // tuned configs are confirmed again. (Keys of compiled kernels also contain a digest of the sources:
 // cache/source_digest.h.)
 inline constexpr int code_generation_version = 66;

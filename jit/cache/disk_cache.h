@@ -1,4 +1,4 @@
-// The kernel cache on disk, which all processes of a user share.
+// Declares the kernel cache on disk, which all processes of a user share.
 //
 //   auto& disk = cache::DiskCache::standard();
 //   if (auto object = disk.load(key)) return link(*object);

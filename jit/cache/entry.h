@@ -1,4 +1,4 @@
-// The file format of an entry of the kernel cache, and how entries are read and published.
+// Reads and publishes the files of the kernel cache, one for each entry, and documents their format.
 //
 //   header    magic, format version, key, sizes, time of creation, checksum
 //   metadata  kernel, config, target, versions of Kiln and LLVM: texts with lengths, for `kiln cache ls`

@@ -1,4 +1,4 @@
-// The layout of an entry's header, for the files that read and write it.
+// Defines the layout of an entry's header, for the files that read and write it.
 #pragma once
 
 #include <kiln/jit/cache/entry.h>

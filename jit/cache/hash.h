@@ -1,11 +1,11 @@
-// The 128-bit key of a compiled kernel, and a class that computes it from parts.
+// Defines the 128-bit key of a compiled kernel, and a class that computes it from parts.
 //
 //   cache::Key key = cache::KeyBuilder::versioned().add(canonical_ir).add(config_text).add(target).key();
 //
 // Parts have tags and lengths, so add("ab").add("c") and add("a").add("bc") give different keys. Equal
-// numbers give equal keys, whatever their C++ types. The hash is XXH3 with 128 bits. Accidental collisions
-// are practically impossible; deliberate ones are possible, so the cache refuses folders that others can
-// write to.
+// numbers give equal keys even if their C++ types differ. The hash is XXH3 with 128 bits. Accidental
+// collisions are practically impossible; deliberate ones are possible, so the cache refuses folders that
+// others can write to.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// The `kiln` command; `kiln --help` lists its subcommands.
+// Implements the `kiln` command; `kiln --help` lists its subcommands.
 #include <kiln/jit/cli/support/dispatch.h>
 
 #include <csignal>

@@ -5,7 +5,7 @@
 
 namespace kiln::cpu {
 
-// What an entry point receives besides the arguments; one per worker and launch.
+// The context that an entry point receives besides the arguments; there is one per worker and launch.
 struct LaunchContext {
   std::int64_t grid[8];  // programs along each axis; 1 beyond the grid's rank
   std::int64_t group[8]; // programs of a group along each axis; 1 unless the kernel's Grouping allows more

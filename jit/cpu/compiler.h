@@ -17,7 +17,7 @@ struct CompileOptions {
   // Compile the routines of products to objects of their own (object/routines.h). Not allowed together with
   // the four options above, which need the whole kernel in one module and one object.
   bool share_routines = false;
-  // Rows of at least so many columns may have their last store deferred to the next program
+  // Rows of at least this many columns may have their last store deferred to the next program
   // (emit/deferral.cpp).
   std::int64_t deferred_columns = tuning::min_deferred_columns;
 };

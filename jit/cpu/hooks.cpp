@@ -1,4 +1,4 @@
-// Implements the hooks: makes a UserError of a failed condition, and text of values.
+// Implements the hooks: makes UserErrors from failed conditions, and text from values.
 #include <kiln/jit/cpu/hooks.h>
 
 #include <kiln/dsl/dtype.h>

@@ -11,7 +11,7 @@
 
 namespace kiln::emit {
 
-// What arithmetic may use of the target.
+// The features of the target that arithmetic may use.
 struct NumberOptions {
   MathOptions math;
   ConvertOptions convert;

@@ -3,10 +3,10 @@
 // F32 and F64 are LLVM's float and double. F16 and BF16 are i16 and the fp8 formats are i8, which hold the
 // bits as stored (bitcast them to half where LLVM's own type is needed). Integers are iN.
 //
-// Results are as dsl/float_bits.h says: rounded once, to nearest even, whatever the source; denormals are
-// kept (but see flushes_bf16); fp8 saturates; a NaN stays a NaN, with an unspecified payload. They do not
-// depend on the builder's fast-math flags, but FTZ and DAZ must be off in MXCSR. On x86 with SSE4.1 or newer,
-// no library call is emitted.
+// Results are as dsl/float_bits.h says: any source is rounded once, to nearest even; denormals are kept (but
+// see flushes_bf16); fp8 saturates; a NaN stays a NaN, with an unspecified payload. They do not depend on the
+// builder's fast-math flags, but FTZ and DAZ must be off in MXCSR. On x86 with SSE4.1 or newer, no library
+// call is emitted.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
@@ -20,7 +20,7 @@ class Value;
 
 namespace kiln::emit {
 
-// What conversions may use of the target.
+// The features of the target that conversions may use.
 struct ConvertOptions {
   bool has_f16 = false;      // instructions between f32 and f16 (F16C on x86)
   bool has_bf16 = false;     // an instruction from f32 to bf16 that keeps denormals

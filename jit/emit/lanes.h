@@ -1,4 +1,4 @@
-// Helpers for IRBuilder: vectors of lanes, counted loops with carried values, and branches.
+// Extends IRBuilder by vectors of lanes, counted loops with carried values, and branches.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -19,7 +19,7 @@ inline int lanes_of(const llvm::Value* v) {
   return type ? static_cast<int>(type->getNumElements()) : 1;
 }
 
-// The type of so many lanes. For one lane it is `element` itself.
+// The type of a vector of `lanes` elements. For one lane it is `element` itself.
 inline llvm::Type* lanes_type(llvm::Type* element, int lanes) {
   return lanes == 1 ? element : llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes));
 }
@@ -92,7 +92,7 @@ Loop emit_loop(IRBuilder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* 
   return loop;
 }
 
-// The block after both branches comes last in the function, whatever blocks the branches add.
+// The block after both branches comes last in the function, after all blocks that the branches add.
 template <class Then, class Else>
 void emit_if_else(IRBuilder& b, llvm::Value* condition, Then&& then, Else&& otherwise) {
   llvm::Function* function = b.GetInsertBlock()->getParent();

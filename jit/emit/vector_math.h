@@ -78,7 +78,8 @@ public:
   virtual llvm::Value* emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x) const = 0;
 };
 
-// What math functions may use of the target. Without has_fma they obey the same bounds, but are slower.
+// The features of the target that math functions may use. Without has_fma they obey the same bounds, but are
+// slower.
 struct MathOptions {
   bool has_fma = true;
   bool avx512 = false; // AVX-512 F and DQ intrinsics, for vectors that fill 512-bit registers

@@ -17,7 +17,7 @@ namespace kiln::emit {
 // as they were emitted.
 enum class StrengthReduction : std::uint8_t { no, yes };
 
-// Writes assembly or an object file. Code generation changes the module, which is of no use afterwards.
+// Writes assembly or an object file. Code generation changes the module, which must not be used afterwards.
 // Thread-safe.
 llvm::SmallVector<char, 0> write_code(llvm::Module& module, llvm::TargetMachine& machine,
                                       llvm::CodeGenFileType kind, StrengthReduction reduction);

@@ -1,4 +1,5 @@
-// Counts instructions, memory requests and tensor operations of kernels, by kernel and by source line.
+// Defines Counters, which counts instructions, memory requests and tensor operations by kernel and source
+// line.
 //
 //   emulator::Counters counters;
 //   gpu.attach(&counters);
@@ -6,7 +7,7 @@
 //   std::puts(counters.text().c_str());
 //
 // The numbers and what they mean: counts.h.
-// A Counters object is used by one thread at a time.
+// Not thread-safe: use a Counters object from one thread at a time.
 #pragma once
 
 #include <kiln/jit/emulator/core/probe.h>

@@ -1,4 +1,4 @@
-// A GPU in software that executes the PTX text which a driver would get.
+// Defines a GPU in software, which executes the PTX text that a driver would get.
 //
 // The path of a kernel. `Module::parse` reads PTX text into a tree of names (ptx/: lexer, parser).
 // `Gpu::launch` decodes the entry and the functions that it calls (instructions/). Each instruction is

@@ -2,11 +2,11 @@
 //
 // It says that one block at a time is enough for a multiprocessor.
 //
-// With the directive, ptxas takes registers for whatever lets it load earlier, and may take more than there
-// are: a stencil of 25 points on f64 goes from 118 registers to 254 and a spill. Without it, ptxas aims at
-// several blocks per multiprocessor, and may spill what would have fit for one block. Which is better depends
-// on how ptxas schedules instructions and cannot be predicted from a kernel. So the compiler guesses, and
-// code that assembles PTX tries the other way if the guess spills.
+// With the directive, ptxas spends registers on loading earlier, and may take more than there are: a stencil
+// of 25 points on f64 goes from 118 registers to 254 and a spill. Without it, ptxas aims at several blocks
+// per multiprocessor, and may spill values that would have fit for one block. Which is better depends on how
+// ptxas schedules instructions and cannot be predicted from a kernel. So the compiler guesses, and code that
+// assembles PTX tries the other way if the guess spills.
 #pragma once
 
 #include <kiln/jit/gpu/ptxas.h>

@@ -1,4 +1,4 @@
-// The machine of emit/machine.h for NVIDIA GPUs, as NVVM intrinsics and inline PTX.
+// Implements the machine of emit/machine.h for NVIDIA GPUs, with NVVM intrinsics and inline PTX.
 #pragma once
 
 #include <kiln/jit/gpu/emit/machine.h>

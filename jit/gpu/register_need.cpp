@@ -129,7 +129,7 @@ private:
         number(*inner);
       }
       if (loops) loops_.pop_back();
-      // What a region reads from outside, the next iteration of the loop reads again.
+      // The next iteration of the loop reads again the values that a region reads from outside.
       const int end = next_;
       auto stretch = [&](auto& lives) {
         for (auto& [key, life] : lives)

@@ -18,8 +18,8 @@ namespace {
 
 // A cost that grows by a constant from one program or iteration to the next is exact with any sample.
 constexpr std::int64_t program_samples = 64, loop_samples = 16, inner_loop_samples = 6;
-// After so many operations, two iterations of each loop are evaluated. An answer takes well under a second,
-// however deeply loops are nested.
+// After this many operations, two iterations of each loop are evaluated. A result takes well under a second,
+// even for deeply nested loops.
 constexpr std::int64_t operation_budget = 2'000'000;
 
 // The costs that are added up. The last traffic is that of accesses whose parameter is unknown.
@@ -447,7 +447,7 @@ private:
   const KnownArguments& arguments_;
   std::vector<std::int64_t> grid_;
   bool grid_known_ = false;
-  std::int64_t samples_per_axis_ = 1; // at most so many programs are evaluated along one axis
+  std::int64_t samples_per_axis_ = 1; // the largest number of programs evaluated along one axis
   std::vector<Known> coordinates_;
   std::unordered_map<const Value*, Known> values_;
   InBoundsExtents in_bounds_;

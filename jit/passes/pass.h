@@ -14,7 +14,7 @@
 
 namespace kiln::passes {
 
-// What a kernel is compiled for. A pass ignores what it does not need.
+// The options that a kernel is compiled for. A pass ignores those that it does not need.
 struct PassOptions {
   Config config;
   // The layout class of each parameter that is a view, in order. Empty: the classes that the types name.

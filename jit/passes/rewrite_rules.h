@@ -23,7 +23,7 @@
 
 namespace kiln::passes {
 
-// The dtypes for which a rule holds. What counts is the dtype of x or, in a rule without x, of the first
+// The dtypes for which a rule holds. The dtype of x decides or, in a rule without x, that of the first
 // letter. An operation on f8e5m2 turns infinities into the largest finite numbers, so that not even x * 1 is
 // x.
 enum class Holds : std::uint8_t {

@@ -101,7 +101,7 @@ public:
       axes_.push_back(t);
   }
 
-  // What remains of a mask of the tile's shape; null if all of it is implied.
+  // Returns the part of a mask of the shape of the tile that is not implied; null if all of it is implied.
   Value* rest(Value* mask, Builder& builder, int depth = 0) const {
     if (!mask->def || !mask->def->is(Opcode::And)) return implied(mask, axes_, depth) ? nullptr : mask;
     if (depth > deepest) return mask;

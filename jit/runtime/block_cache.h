@@ -1,5 +1,4 @@
-// Keeps freed blocks of memory, sorted by size class, so that later allocations can reuse them. Not for
-// users.
+// Keeps freed blocks of memory, sorted by size class, so that later allocations can reuse them. Internal.
 #pragma once
 
 #include <bit>

@@ -5,17 +5,18 @@
 //   fill_bytes(stream, on_gpu.data(), 0, bytes);
 //   stream.synchronize();
 //
-// The stream determines which memory the two sides may be, and the memory must live until the copy has
-// finished:
-// - stream of a CUDA device: memory of the host or of any CUDA device. Copies from and to pinned memory are
+// Both functions return when the work is queued on the stream. The memory must live until the work has
+// finished. The stream determines where the memory may be:
+// - On a stream of a CUDA device: on the host or on any CUDA device. Copies from and to pinned memory are
 //   asynchronous; a copy of ordinary (pageable) host memory may finish before the call returns.
-// - stream of an emulated device: memory of the host or of any emulated device. Bytes that were never written
+// - On a stream of an emulated device: on the host or on any emulated device. Bytes that were never written
 //   still count as unwritten in the copy.
-// - stream of the CPU: memory of the host.
+// - On a stream of the CPU: on the host.
 //
-// UserError, with the caller's file and line: a negative number of bytes; a null pointer with a positive
-// number; memory that the stream does not allow; bytes beyond the end of an allocation on an emulated device.
-// TargetError if the device has failed. Thread-safe.
+// They throw UserError, with the file and line of the caller, if the number of bytes is negative, if a
+// pointer is null and the number of bytes is not zero, if the stream does not allow the memory, or if the
+// bytes extend beyond the end of an allocation on an emulated device; and TargetError if the device has
+// failed. Thread-safe.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -27,17 +28,17 @@
 KILN_API_BEGIN
 namespace kiln {
 
-// Copies `bytes` bytes. On a CUDA device the two ranges must not overlap.
+// Copies `bytes` bytes from `from` to `to`. On a CUDA device the two ranges must not overlap.
 void copy(Stream& stream, void* to, const void* from, std::int64_t bytes,
           std::source_location here = std::source_location::current());
 
-// Sets `bytes` bytes to `value`.
+// Sets `bytes` bytes from `to` on to `value`.
 void fill_bytes(Stream& stream, void* to, unsigned char value, std::int64_t bytes,
                 std::source_location here = std::source_location::current());
 
 namespace detail {
 
-// The same on the device's default stream; they return when the work is done.
+// The same on the device's default stream. These functions return when the work is done.
 void copy_now(Device device, void* to, const void* from, std::int64_t bytes, std::source_location here);
 void fill_bytes_now(Device device, void* to, unsigned char value, std::int64_t bytes,
                     std::source_location here);

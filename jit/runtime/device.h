@@ -1,12 +1,12 @@
-// Devices that kernels run on: the CPU, NVIDIA GPUs, and emulated GPUs.
+// Defines Device, which stands for what kernels run on: the CPU, an NVIDIA GPU, or an emulated GPU.
 //
 //   Device cpu = Device::cpu();
 //   cpu.properties().num_threads;      // number of threads that run one launch
 //   if (Device::cuda_count() > 0) use(Device::cuda(0));
 //   use(Device::emulated("sm_80")); // a GPU in software, on every machine
 //
-// CUDA devices need the NVIDIA driver. It is opened by the first call that needs a CUDA device (see
-// KILN_CUDA_LIBRARY in options.h). A CUDA device uses memory and start-up time only when the first memory or
+// CUDA devices need the NVIDIA driver. The first call that needs a CUDA device opens it (see
+// KILN_CUDA_LIBRARY in options.h). A CUDA device takes memory and start-up time only when the first memory or
 // stream is created on it. After an error that the driver cannot recover from, such as an illegal address in
 // a kernel, every call on that device throws the same TargetError; other devices keep working.
 //
@@ -37,10 +37,10 @@ namespace kiln {
 
 enum class DeviceKind : std::uint8_t { Cpu, Cuda, Emulated };
 
-// What a device is and has. Sizes are zero if the system does not report them.
+// The properties of a device. Sizes are zero if the system does not report them.
 struct DeviceProperties {
   std::string name;           // "AMD EPYC 9575F 64-Core Processor", "NVIDIA H200"
-  std::string cpu;            // target CPU by LLVM's name ("znver5"), which KILN_CPU overrides. GPUs: empty
+  std::string cpu;            // target CPU, by LLVM's name: "znver5"; KILN_CPU overrides it. GPUs: empty
   std::string isa;            // vector extensions, widest last: "avx2 fma avx512f avx512bf16". GPUs: "sm_90"
   int num_threads = 1;        // threads that run one launch, the launching thread included. GPUs: 1
   std::int64_t l1d_bytes = 0; // of one core. GPUs: 0
@@ -49,12 +49,12 @@ struct DeviceProperties {
   // Physical memory, or the container's limit if that is lower. GPUs: of the device.
   std::int64_t memory_bytes = 0;
 
-  // The rest is zero for the CPU.
+  // The following members are zero for the CPU.
   int sm = 0;                       // compute capability: 90 means 9.0
   int multiprocessors = 0;          // number of streaming multiprocessors
   std::int64_t shared_bytes = 0;    // largest shared memory of one block
   int cuda_version = 0;             // CUDA version that the driver supports: 12040 means 12.4
-  int multiprocessor_threads = 0;   // threads that fit on one multiprocessor
+  int multiprocessor_threads = 0;   // largest number of threads on one multiprocessor
   int multiprocessor_registers = 0; // of one multiprocessor; a register has 32 bits
   std::int64_t multiprocessor_shared_bytes = 0;
   std::int64_t clock_hz = 0;        // highest clock of the multiprocessors; 0 for an emulated GPU
@@ -64,47 +64,49 @@ struct DeviceProperties {
 
 // How an emulated GPU runs kernels: see Device::emulated.
 struct EmulatorOptions {
-  // What to check, separated by commas: "races" (accesses to the same bytes that nothing orders), "init"
+  // The checks to make, separated by commas: "races" (accesses to the same bytes that nothing orders), "init"
   // (reads of memory that was never written), "bounds" (accesses outside of allocations, misaligned accesses,
   // wrong use of barriers; always on), "all" or "none". Races take the most time to check.
   std::string checks = "all";
-  std::uint64_t seed = 0; // of the order in which warps run and asynchronous copies take effect
-  int threads = 1;        // that run the blocks of kernels whose blocks are independent; unused with "races"
+  std::uint64_t seed = 0; // for the order in which warps run and asynchronous copies take effect
+  int threads = 1;        // threads that run independent blocks; with "races" only one runs
   bool counters = false;  // count what kernels do: see counters_of() in emulated/counters.h
-  // Largest number of warp instructions of one launch, beyond which it counts as an endless loop.
+  // A launch that executes more warp instructions than this is reported as an endless loop.
   std::uint64_t instruction_budget = 2'000'000'000;
   bool operator==(const EmulatorOptions&) const = default;
 
-  // These defaults, replaced by KILN_EMULATE_CHECK, KILN_EMULATE_SEED and KILN_EMULATE_THREADS where they are
-  // set. UserError if one of them is not a number or out of range.
+  // Returns these defaults, replaced by the values of KILN_EMULATE_CHECK, KILN_EMULATE_SEED and
+  // KILN_EMULATE_THREADS where those are set. Throws UserError if one of them is not a number or out of
+  // range.
   static EmulatorOptions from_environment();
 };
 
+// The limits of a launch on a device.
 struct DeviceLimits {
-  std::int64_t max_programs = 0;      // in one grid: the product of its extents
+  std::int64_t max_programs = 0;      // of one grid: the product of its extents
   std::int64_t max_scratch_bytes = 0; // for the tiles of one program. GPUs: shared memory of a block
 };
 
+// A device. A default-constructed Device is the CPU.
 class Device {
 public:
-  // The CPU.
   Device() = default;
   static Device cpu() { return {}; }
-  // UserError if there is no usable NVIDIA driver (the message says what is missing) or no device of this
-  // index.
+  // Returns the CUDA device of this index. Throws UserError if there is no usable NVIDIA driver (the message
+  // says what is missing) or no device of this index.
   static Device cuda(int index = 0, std::source_location here = std::source_location::current());
-  // How many CUDA devices there are. The result is 0 if cuda(0) would throw; `reason` then says why.
+  // Returns the number of CUDA devices. It is 0 if cuda(0) would throw; `reason` then says why.
   static int cuda_count(std::string* reason = nullptr);
-  // A GPU in software that executes the PTX that a real GPU would run and reports mistakes in it. `arch` is
-  // "sm_80", "sm_90a", "sm_100a", or another architecture newer than sm_80, which runs the PTX for sm_80.
-  // Each architecture with each set of options is one device, created by the first call, with its own memory.
-  // UserError for an unknown architecture or check.
+  // Returns an emulated GPU, which executes in software the PTX that a real GPU would run, and reports
+  // mistakes in it. `arch` is "sm_80", "sm_90a", "sm_100a", or another architecture newer than sm_80, which
+  // runs the PTX for sm_80. Each combination of architecture and options is one device, created by the first
+  // call, with its own memory. Throws UserError for an unknown architecture or check.
   static Device emulated(std::string_view arch, std::source_location here = std::source_location::current());
   static Device emulated(std::string_view arch, const EmulatorOptions& options,
                          std::source_location here = std::source_location::current());
-  // The device of a name, as to_string writes it: "cpu", "cuda:0", "emulated:sm_80",
-  // "emulated:sm_80,seed=7,check=init+bounds". "cuda" means "cuda:0". UserError as above, and for unknown
-  // names.
+  // Returns the device of a name as to_string writes it: "cpu", "cuda:0", "emulated:sm_80",
+  // "emulated:sm_80,seed=7,check=init+bounds". "cuda" means "cuda:0". Throws UserError as the functions
+  // above, and for an unknown name.
   static Device parse(std::string_view name, std::source_location here = std::source_location::current());
 
   DeviceKind kind() const { return kind_; }

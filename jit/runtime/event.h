@@ -1,4 +1,4 @@
-// Marks points in the order of a stream, to wait for them and to measure time.
+// Defines Event, which marks a point in the order of a stream, to wait for it and to measure time.
 //
 //   Event begin, end;
 //   begin.record(stream);
@@ -8,9 +8,9 @@
 //   double ms = end.elapsed_ms(begin);
 //   other_stream.wait(end);                         // later commands of other_stream start after `end`
 //
-// Every call refers to the last record that precedes it; recording again does not affect a wait for an
-// earlier record. On a CUDA stream, a record is an event of the driver and the device takes its time; waiting
-// for it throws the device's TargetError if the device has failed. Thread-safe except for moves and
+// Every call refers to the last record() before it; recording again does not affect a wait for an earlier
+// record. On a CUDA stream, a record is an event of the driver, and the device measures its time; waiting for
+// it throws the TargetError of the device if the device has failed. Thread-safe except for moves and
 // destruction. An Event may be destroyed while a record is pending.
 #pragma once
 
@@ -40,11 +40,11 @@ public:
   void record(Stream& stream);
   // Waits for the last record. Returns at once if there is none.
   void synchronize() const;
-  // Whether the last record is done, or there is none.
+  // Returns whether the last record is done, or there is none.
   bool query() const;
-  // Milliseconds from the last record of `begin` to the last record of this event. UserError unless both are
-  // done, or if one was recorded on a CUDA device and the other elsewhere, because their clocks are not
-  // comparable.
+  // Returns the milliseconds from the last record of `begin` to the last record of this event. Throws
+  // UserError unless both are done, and if they were recorded on different devices of which one is a CUDA
+  // device, because their clocks are not comparable.
   double elapsed_ms(const Event& begin, std::source_location here = std::source_location::current()) const;
 
 private:

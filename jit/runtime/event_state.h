@@ -1,5 +1,4 @@
-// Implements Event: each call of record() creates an occurrence, to which waiting threads refer. Not for
-// users.
+// Implements Event: each call of record() creates an occurrence, to which waiting threads refer. Internal.
 #pragma once
 
 #include <atomic>

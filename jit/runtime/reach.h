@@ -1,4 +1,4 @@
-// Finds out whether kernels on a device can access a piece of memory. Not for users.
+// Finds out whether kernels on a device can access a piece of memory. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/driver.h>

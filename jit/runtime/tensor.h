@@ -1,13 +1,13 @@
-// A strided array that owns its memory, on any device.
+// Defines Tensor, a row-major array on any device, which owns its memory.
 //
 //   auto a = Tensor<float, 2>::zeros({m, n});      // on the CPU
 //   auto b = Tensor<float, 2>::empty(device, {m, n});
 //   a.fill(1.0f);
 //   kernel.launch(stream, config, a.view(), b.view());
 //
-// Elements are in row-major order and aligned to 64 bytes. A Tensor must outlive the commands that use it.
-// The host cannot access the elements of a tensor on a CUDA device, so data(), begin() and end() must not be
-// dereferenced there: copy the tensor with `to(Device::cpu())`, or use copy.h.
+// Elements are aligned to at least 64 bytes. A Tensor must outlive the commands that use it. The host cannot
+// access the elements of a tensor on a CUDA device, so data(), begin() and end() must not be dereferenced
+// there: copy the tensor with `to(Device::cpu())`, or use copy.h.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -31,8 +31,8 @@ public:
   using Extents = const Extent (&)[Rank];
 
   Tensor() = default;
-  // Allocates without initialising; the contents are undefined. UserError for invalid extents or missing
-  // memory, as for a Buffer.
+  // Allocates a tensor without initialising it; its contents are undefined. Throws UserError for invalid
+  // extents, and if the device lacks memory, as Buffer does.
   static Tensor empty(Device device, Extents extents, Here here = Here::current()) {
     // Checks the extents, as a view does, before memory is allocated.
     alignas(T) static char anywhere[sizeof(T)];
@@ -45,6 +45,7 @@ public:
   static Tensor empty(Extents extents, Here here = Here::current()) {
     return empty(Device::cpu(), extents, here);
   }
+  // The same, with all bytes zero, as soon as the call returns.
   static Tensor zeros(Device device, Extents extents, Here here = Here::current()) {
     Tensor t = empty(device, extents, here);
     if (t.buffer_.size() == 0) return t;
@@ -65,8 +66,8 @@ public:
     return *this;
   }
 
-  // Returns a copy in the memory of `target`, which is complete when this returns. Commands that write this
-  // tensor must have finished.
+  // Returns a copy on the device `target`; the copy is complete when the function returns. Commands that
+  // write this tensor must have finished before. Throws UserError if the device lacks memory.
   Tensor to(Device target, Here here = Here::current()) const {
     Extent extents[Rank];
     for (int a = 0; a < Rank; ++a)
@@ -93,8 +94,8 @@ public:
   const T* begin() const { return data(); }
   const T* end() const { return data() + size(); }
 
-  // Sets every element, on the calling thread, and returns when this is done. Commands that use the tensor
-  // must have finished.
+  // Sets every element to `value`, on the calling thread, and returns when this is done. Commands that use
+  // the tensor must have finished before.
   void fill(const T& value, Here here = Here::current()) {
     if (device().is_cpu()) {
       for (T& x : *this)

@@ -1,4 +1,5 @@
-// Describes a strided array of the host or of a device: what `launch` takes for a kernel's View parameter.
+// Defines TensorView, a strided array in memory of the host or a device, which `launch` takes for a View
+// parameter.
 //
 //   std::vector<float> x(m * n);
 //   TensorView a(x.data(), {m, n});                // TensorView<float, 2>, row-major
@@ -7,9 +8,10 @@
 //   auto t = a.transpose().slice(0, 2, 5);         // views of the same memory
 //   TensorView<const float, 2> read_only = a;
 //
-// A view does not own its memory. Strides are in elements and may be zero (broadcast) or negative. Extents
-// and strides accept any integer types, also mixed. Mistakes (a negative or overflowing extent, a null or
-// misaligned pointer, an index out of range) throw UserError with the caller's file and line.
+// A view does not own its memory, which must outlive it. Strides are in elements and may be zero (broadcast)
+// or negative. Extents and strides accept any integer types, also mixed. Mistakes (a negative or overflowing
+// extent, a null or misaligned pointer, an index out of range) throw UserError with the file and line of the
+// caller.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -37,7 +39,8 @@ struct Extent {
 
 namespace detail {
 
-// Checks and arithmetic that do not depend on the element type. `extents` and `strides` have `rank` entries.
+// Checks and computations that do not depend on the element type. `extents` and `strides` have `rank`
+// entries.
 void check_view(const void* data, std::int64_t element_bytes, std::int64_t element_alignment, int rank,
                 const std::int64_t* extents, const std::int64_t* strides, const std::source_location& here);
 void check_container(std::size_t container_size, int rank, const std::int64_t* extents,
@@ -64,6 +67,7 @@ template <class C> using ContainedElement = std::remove_reference_t<decltype(*st
 
 } // namespace detail
 
+// A view of `Rank` dimensions (0 to 8) with elements of type T; const T for a read-only view.
 template <class T, int Rank> class TensorView {
   static_assert(Rank >= 0 && Rank <= max_rank, "a TensorView has from 0 to 8 dimensions");
 
@@ -79,7 +83,7 @@ public:
     requires(Rank > 0)
   = default;
 
-  // Row-major strides.
+  // A row-major array, and an array with the given strides.
   TensorView(T* data, const Extent (&extents)[Rank], Here here = Here::current())
     requires(Rank > 0)
       : data_(data) {
@@ -96,15 +100,15 @@ public:
       extents_[i] = extents[i].value, strides_[i] = strides[i].value;
     check(here);
   }
-  // A single number: TensorView<float, 0>(&x). It is not deduced from a pointer alone, which is more often a
-  // mistake.
+  // A single number: TensorView<float, 0>(&x). Its type is not deduced from a pointer alone, because
+  // TensorView(p) is more often a mistake.
   explicit TensorView(T* data, Here here = Here::current())
     requires(Rank == 0)
       : data_(data) {
     check(here);
   }
 
-  // All elements of a vector, span or array.
+  // A view of all elements of a vector, span or array.
   template <detail::ContiguousContainer C>
     requires(Rank == 1 && std::is_convertible_v<detail::ContainedElement<C> (*)[], T (*)[]>)
   TensorView(C&& container, Here here = Here::current())
@@ -112,7 +116,8 @@ public:
   template <class U, std::size_t N>
     requires(Rank == 1 && std::is_convertible_v<U (*)[], T (*)[]>)
   TensorView(U (&array)[N], Here here = Here::current()) : TensorView(array, {N}, here) {}
-  // The elements of a container in row-major order. UserError if it has fewer than the extents require.
+  // A view of the elements of a container in row-major order. Throws UserError if the container has fewer
+  // elements than the extents require.
   template <detail::ContiguousContainer C>
     requires(Rank > 0 && std::is_convertible_v<detail::ContainedElement<C> (*)[], T (*)[]>)
   TensorView(C&& container, const Extent (&extents)[Rank], Here here = Here::current())
@@ -120,7 +125,7 @@ public:
     detail::check_container(container.size(), Rank, extents_, here);
   }
 
-  // TensorView<float, 2> -> TensorView<const float, 2>.
+  // Converts to a read-only view: TensorView<float, 2> to TensorView<const float, 2>.
   template <class U>
     requires(!std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>)
   TensorView(const TensorView<U, Rank>& other) : data_(other.data()) {
@@ -144,7 +149,7 @@ public:
   {
     return extents_[Rank - 1];
   }
-  // The number of elements.
+  // Returns the number of elements.
   std::int64_t size() const {
     std::int64_t n = 1;
     for (int i = 0; i < Rank; ++i)
@@ -154,7 +159,7 @@ public:
   bool empty() const { return size() == 0; }
   bool is_contiguous() const { return detail::is_contiguous(Rank, extents_, strides_); }
 
-  // One element. UserError if an index is out of range.
+  // Returns one element. Throws UserError if an index is out of range.
   template <class... I>
     requires(sizeof...(I) == Rank && (std::is_integral_v<I> && ...))
   T& operator()(I... index) const {
@@ -164,7 +169,7 @@ public:
     return data_[offset];
   }
 
-  // Swaps the last two dimensions.
+  // Returns a view with the last two dimensions exchanged.
   TensorView transpose() const
     requires(Rank >= 2)
   {
@@ -172,7 +177,7 @@ public:
     v.swap_axes(Rank - 2, Rank - 1);
     return v;
   }
-  // Dimension i of the result is dimension order[i] of this view.
+  // Returns a view whose dimension i is dimension order[i] of this view.
   TensorView permute(const Extent (&order)[Rank], Here here = Here::current()) const
     requires(Rank > 0)
   {
@@ -184,7 +189,7 @@ public:
     }
     return v;
   }
-  // Elements `begin` to `end` (exclusive) of one dimension.
+  // Returns a view of the elements `begin` to `end` (exclusive) of one dimension.
   TensorView slice(int axis, std::int64_t begin, std::int64_t end, Here here = Here::current()) const
     requires(Rank > 0)
   {
@@ -195,7 +200,7 @@ public:
     v.extents_[axis] = end - begin;
     return v;
   }
-  // The part at index `i` of one dimension. The result lacks that dimension.
+  // Returns a view of the part at index `i` of one dimension. The result lacks that dimension.
   TensorView<T, (Rank > 0 ? Rank - 1 : 0)> select(int axis, std::int64_t i, Here here = Here::current()) const
     requires(Rank > 0)
   {
@@ -210,14 +215,16 @@ public:
     }
     return v;
   }
-  // The same elements in row-major order with other extents. This view must be contiguous.
+  // Returns a view of the same elements, in row-major order, with other extents. This view must be
+  // contiguous.
   template <std::size_t NewRank>
   TensorView<T, static_cast<int>(NewRank)> reshape(const Extent (&extents)[NewRank],
                                                    Here here = Here::current()) const {
     detail::check_reshape(Rank, extents_, strides_, NewRank, extents, here);
     return TensorView<T, static_cast<int>(NewRank)>(data_, extents, here);
   }
-  // Repeats dimensions of extent 1, and the whole view along new leading dimensions, without a copy.
+  // Returns a view that repeats dimensions of extent 1, and the whole view along new leading dimensions,
+  // without a copy.
   template <std::size_t NewRank>
   TensorView<T, static_cast<int>(NewRank)> broadcast_to(const Extent (&extents)[NewRank],
                                                         Here here = Here::current()) const {

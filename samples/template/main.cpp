@@ -1,4 +1,4 @@
-// distances [--tune]
+// Computes squared distances with a kernel of its own: distances [--tune]
 //
 // A kernel of your own: the squared distance of each row of `points` from `query`, checked by a plain loop.
 // With --tune the program first searches for the best tile sizes, which later runs then use.

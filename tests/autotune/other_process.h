@@ -1,4 +1,4 @@
-// Runs tests about how a process ends in a process of their own.
+// Runs code in a separate process, for tests of how a process ends.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Helpers of the tests of the CUDA runtime: control of the fake driver, and errors as text.
+// Provides helpers for tests of the CUDA runtime: control of the fake driver, and errors as text.
 #pragma once
 
 #include <kiln/kiln.h>

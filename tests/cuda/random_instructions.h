@@ -1,5 +1,5 @@
-// Random sequences of PTX instructions whose results are fixed to the bit, to compare GPUs with the emulated
-// one.
+// Generates random sequences of PTX instructions whose results are fixed to the bit, to compare GPUs with the
+// emulated one.
 #pragma once
 
 #include <cstdint>

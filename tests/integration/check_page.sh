@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compiles and runs what a page of documentation shows, and compares what is printed with what the page says:
+# Compiles and runs the code in a page of documentation, and compares its output with the output that the page shows:
 #   check_page.sh PAGE SOURCE_DIR BUILD_DIR COMPILER INCLUDE_DIR LIBRARY_DIR WORK_DIR SANITIZERS
 #
 # The page's fenced blocks, in their order:

@@ -1,4 +1,4 @@
-// Kernels written as text with words to replace, and data of any dtype for them.
+// Provides kernels written as text with words to replace, and data of any dtype for them.
 #pragma once
 
 #include <dsl/kernel_arguments.h>
@@ -40,7 +40,7 @@ struct Data { // elements of any dtype
   }
 };
 
-// Adds a view of `data` whatever its dtype: the words are the same as for bytes, the strides in elements.
+// Calls `f` with a zero of the unsigned integer type that has the size of the dtype.
 template <class F> void with_type(DType t, F&& f) {
   switch (size_of(t)) {
   case 1: return f(std::uint8_t{});
@@ -49,6 +49,8 @@ template <class F> void with_type(DType t, F&& f) {
   default: return f(std::uint64_t{});
   }
 }
+// Adds a view of `data`, which may have any dtype: the words are the same as for integers of its size, and
+// the strides are in elements.
 inline void add_view(Arguments& arguments, Data& data, std::vector<std::int64_t> extents,
                      std::vector<std::int64_t> strides = {}) {
   with_type(data.dtype, [&](auto zero) {

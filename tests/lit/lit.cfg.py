@@ -1,4 +1,4 @@
-# How lit finds and runs the tests of passes: RUN lines in *.kir files, with kiln-opt and FileCheck at hand.
+# Configures lit, which runs the tests of passes: the RUN lines in *.kir files, with kiln-opt and FileCheck.
 import os
 import sys
 

@@ -12,14 +12,15 @@ namespace kiln::cli {
 
 inline constexpr int wrong_usage = 2; // exit code
 
-// Does the work of the program's `main`. Returns the exit code.
+// Runs the `kiln` command with the arguments of the program's main(), and returns its exit code: 0, 1 for a
+// failure, or wrong_usage.
 int run(int argc, char** argv);
 
 // If --json is among the words, prints {"error": "..."} to the standard output, for programs that read JSON.
-void print_json_error(int argc, char** argv, const std::string& error);
+KILN_INTERNAL void print_json_error(int argc, char** argv, const std::string& error);
 
-// The name that `typed` was probably meant to be, or an empty string.
-std::string nearest(std::string_view typed, const std::vector<std::string>& names);
+// Returns the name that the user probably meant by `typed`, or an empty string if none is close to it.
+KILN_INTERNAL std::string nearest(std::string_view typed, const std::vector<std::string>& names);
 
 } // namespace kiln::cli
 KILN_API_END

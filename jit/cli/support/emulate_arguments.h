@@ -1,5 +1,5 @@
-// The arguments of `kiln emulate`: numbers, buffers with their contents before and after, and tensor maps
-// over buffers.
+// Declares the arguments of `kiln emulate`: numbers, buffers with their contents before and after, and tensor
+// maps over buffers.
 #pragma once
 
 #include <kiln/dsl/dtype.h>

@@ -1,4 +1,4 @@
-// What `kiln explain` finds out about a kernel, and functions that print it.
+// Collects what `kiln explain` shows about a kernel, and prints it.
 #pragma once
 
 #include <kiln/dsl/error.h>

@@ -1,4 +1,4 @@
-// Options for subcommands that compile kernels: which kernels, sizes and layout classes.
+// Parses the options of subcommands that compile kernels: which kernels, sizes and layout classes.
 #pragma once
 
 #include <kiln/jit/cli/support/example.h>

@@ -1,5 +1,5 @@
-// Registers subcommands and kernels for the `kiln` command. The folders that have them register them, so that
-// no lower folder includes a higher one.
+// Registers subcommands and kernels for the `kiln` command. Each folder registers its own, so that no lower
+// folder has to include a higher one.
 //
 // In a .cpp file of ops/, at namespace scope:
 //
@@ -16,8 +16,9 @@
 //
 //   static const cli::CommandRegistration registration({"tune", "searches configs", run_tune});
 //
-// All texts are literals: registration only stores pointers at start-up and cannot fail. Static objects
-// register before main; nothing may register later. This header is cheap to include.
+// All texts must be string literals, because registration only stores pointers; it cannot fail. Only static
+// objects may register: before main, or while the library that contains them is loaded. This header is cheap
+// to include.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -37,28 +38,28 @@ namespace kiln {
 namespace cli {
 
 struct Command {
-  const char* name;    // as typed: "tune". "cache warm" is a subcommand of `kiln cache`, which lists it
-  const char* summary; // one line for `kiln --help`; empty for a command that only Kiln itself calls
-  // argv[0] is the command's name as above. Returns the exit code: 0, 1 for a failure, 2 for wrong usage. A
-  // kiln::Error is printed and gives 1.
+  const char* name;    // as typed: "tune"; "cache warm" is a subcommand of `kiln cache`
+  const char* summary; // one line for `kiln --help`; empty: not listed, since only Kiln itself calls it
+  // Runs the command; argv[0] is its name as above. Returns the exit code: 0, 1 for a failure, 2 for wrong
+  // usage. If it throws a kiln::Error, the error is printed and the exit code is 1.
   int (*run)(int argc, char** argv);
 };
 
 struct RegisteredKernel {
-  const char* name;
+  const char* name;    // as typed: "matmul"
   const char* summary; // one line for `kiln kernels`
   // Records the kernel as tile IR.
   std::shared_ptr<ir::Kernel> (*record)(const Config& config);
   const char* config = ""; // default sizes and options, in the syntax of Config::parse
   const char* sizes = "";  // default values of the names in `parameters`: "M=2048,N=2048"
-  // Names of all parameters, in order. A view has its extents and a scalar its value, each as a number or a
-  // name from `sizes`: "x=M,N scale=2 out=M,N". A pointer has the extents of the memory that it points to, or
-  // only a name.
+  // The names of all parameters, in order. After the name, a view has its extents and a scalar its value,
+  // each as a number or a name from `sizes`: "x=M,N scale=2 out=M,N". A pointer has the extents of the memory
+  // that it points to, or only its name.
   const char* parameters = "";
 };
 
 namespace detail {
-// An element of a list. The head is constant-initialised, so static objects may register in any order.
+// An element of a linked list. The head is constant-initialised, so static objects may register in any order.
 template <class T> struct Registered {
   T item;
   const Registered* next;
@@ -89,12 +90,13 @@ private:
   detail::Registered<RegisteredKernel> link_;
 };
 
-// The commands that are shown, sorted by name. Subcommands are those that were registered separately.
-std::vector<const Command*> commands();
-std::vector<const Command*> subcommands(std::string_view command);
-std::vector<const RegisteredKernel*> kernels();
-const Command* find_command(std::string_view name);         // null if there is none
-const RegisteredKernel* find_kernel(std::string_view name); // null if there is none
+// Return what `kiln` lists, sorted by name: the commands, the subcommands of one command (those that were
+// registered separately), and the kernels.
+KILN_INTERNAL std::vector<const Command*> commands();
+KILN_INTERNAL std::vector<const Command*> subcommands(std::string_view command);
+KILN_INTERNAL std::vector<const RegisteredKernel*> kernels();
+KILN_INTERNAL const Command* find_command(std::string_view name);         // null if there is none
+KILN_INTERNAL const RegisteredKernel* find_kernel(std::string_view name); // null if there is none
 
 } // namespace cli
 } // namespace kiln

@@ -17,9 +17,9 @@ namespace kiln::cpu {
 
 enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512, Neon, Sve };
 
-// What the generated code may use. `bf16_dot` is the dot product of pairs of bf16, at twice the rate of f32;
-// it treats denormals as zero (dsl/SEMANTICS.md allows that). `vnni` is the dot product of four bytes; on
-// AArch64 both operands must have the same signedness unless `i8mm`. AMX does both on tiles.
+// The instructions that the generated code may use. `bf16_dot` is the dot product of pairs of bf16, at twice
+// the rate of f32; it treats denormals as zero (dsl/SEMANTICS.md allows that). `vnni` is the dot product of
+// four bytes; on AArch64 both operands must have the same signedness unless `i8mm`. AMX does both on tiles.
 struct DotTarget {
   DotIsa isa = DotIsa::Generic;
   bool x86 = false;
@@ -42,8 +42,8 @@ struct DotTarget {
 // else 0.
 DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes = 0);
 
-// What is known about the strides of a matrix when its code is emitted. The less is known, the more code is
-// emitted.
+// The strides of a matrix, as far as they are known when its code is emitted. The less is known, the more
+// code is emitted.
 enum class DotStrides : std::uint8_t {
   UnitInner, // the column stride is 1: rows are contiguous
   UnitOuter, // the row stride is 1: columns are contiguous (a transposed matrix)

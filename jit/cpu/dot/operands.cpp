@@ -182,8 +182,8 @@ Value* Operands::packed_sliver(const Chunk& chunk, Value* group, Value* j, Value
 }
 
 // A few rows are packed at a time for all slivers of the group, because neighbouring columns share pages and
-// rows do not. The microkernel reads NR columns whatever n is, so that a ragged last sliver is packed even
-// when the others are read in place or packed while multiplying.
+// rows do not. The microkernel always reads NR columns, even if n is smaller, so a ragged last sliver is
+// packed even when the others are read in place or packed while multiplying.
 void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) {
   Value* depth = chunk.depth;
   Value* whole = b_.CreateMul(b_.CreateSDiv(b_.CreateSub(group_end, group), b_.getInt64(plan_.nr())),

@@ -16,7 +16,7 @@ bool has_many_registers(DotIsa isa) { // 32 registers
 
 using tuning::RegisterTile;
 
-// The largest register tile for products of m rows and so many vectors of columns. Few rows take more
+// The largest register tile for products of m rows and vectors_of_n vectors of columns. Few rows take more
 // vectors, to hide the latency of the multiply-add.
 RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
   const bool many_registers = has_many_registers(isa);

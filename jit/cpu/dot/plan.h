@@ -6,7 +6,7 @@
 
 namespace kiln::cpu::dot {
 
-// What one multiply-add consumes: one element, or a group of consecutive k that fills 32 bits.
+// The operand of one multiply-add: one element, or a group of consecutive k that fills 32 bits.
 enum class PanelKind : std::uint8_t { F32, F64, I16Pairs, Bf16Pairs, I8Quads };
 
 struct Plan {
@@ -85,8 +85,8 @@ inline constexpr std::int64_t amx_extent =
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
-// Whether a product of m rows and so many vectors of columns uses AMX. For fewer rows reading B in place is
-// as fast.
+// Whether a product of m rows and vectors_of_n vectors of columns uses AMX. For fewer rows, reading B in
+// place is as fast.
 bool multiplies_with_amx(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
 
 // Skinny products (few_rows.h): the largest number of rows of A for which outer and inner products are faster

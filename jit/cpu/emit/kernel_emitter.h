@@ -31,7 +31,7 @@ struct EmitOptions {
   std::int64_t deferred_columns = tuning::min_deferred_columns; // as in CompileOptions
 };
 
-// What is known about a view that is a parameter, as LLVM values that are loaded once per call of the entry
+// The properties of a parameter that is a view, as LLVM values that are loaded once per call of the entry
 // point.
 struct ViewFacts {
   llvm::Value* data = nullptr;

@@ -1,4 +1,4 @@
-// Emits where loops over tiles may end, because nothing needs the elements beyond (facts/needed_extents.h).
+// Emits the ends of loops over tiles, beyond which no result needs the elements (facts/needed_extents.h).
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/passes/rewrite_rules.h>

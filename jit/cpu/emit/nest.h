@@ -37,7 +37,7 @@ struct Index {
 };
 using Indices = std::vector<Index>;
 
-// What a nest does at each element of its domain.
+// The work of a nest at each element of its domain.
 struct Root {
   enum class Kind { Fill, Reduce, Scan, Store } kind;
   const ir::Value* value = nullptr; // Fill: the value; others: null

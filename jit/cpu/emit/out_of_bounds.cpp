@@ -1,4 +1,4 @@
-// Emits the elements of tiles past the ends of all views.
+// Emits the computation of tile elements that lie past the ends of all views.
 //
 // Tiles have such elements where they are far longer than a row, or have rows below a matrix.
 //

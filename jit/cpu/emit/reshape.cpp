@@ -171,7 +171,7 @@ void KernelEmitter::Reshape::set_linear(const AxisGroup& group, std::size_t last
   }
 }
 
-// Lanes that are a few elements apart are picked from a vector that is so many times longer.
+// Lanes that are a few elements apart are picked from a vector that is longer by that factor.
 Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) {
   const std::int64_t apart = product(from_, axis + 1, group.from_end), lanes = nest_.lanes;
   const std::size_t last = last_axis(group);

@@ -59,8 +59,8 @@ private:
     return along.has_value();
   }
 
-  // The bounds must not depend on the dimension, and carried values at most on positions. What carried values
-  // depend on is found by iterating until nothing changes.
+  // The bounds must not depend on the dimension, and carried values may depend at most on positions. The
+  // dependences of carried values are found by iterating until nothing changes.
   bool follow_loop(const Op& op) {
     const ir::Region& body = *op.region();
     for (int i = 0; i < 3; ++i)

@@ -23,9 +23,9 @@ struct TileDimension {
 //      that does not depend on that offset. The offset has no other use.
 //   3. An index along D, arange(D), is only used with that offset added, in 64 bits.
 //   4. Every store has an axis D, stores to program_tile's view, and begins at its offset along the same
-//      axis. All programs together then write that view and nothing else, whatever the size of D.
-// Larger tiles then give the same results. Smaller tiles may not: where views overlap, a launch of one
-// program may read from anywhere what it overwrites, but a launch of two programs may not.
+//      axis. All programs together then write that view and nothing else, for any size of D.
+// Larger tiles then give the same results. Smaller tiles may not: if views overlap, a launch of one program
+// may read, anywhere, elements that it overwrites, but a launch of two programs may not.
 struct ProgramTiles {
   std::vector<TileDimension> dimensions; // those of program_tile, in order; empty if one is no plain symbol
   bool loops = false, reduces = false;

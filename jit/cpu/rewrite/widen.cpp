@@ -26,8 +26,8 @@ namespace kiln::cpu {
 
 namespace {
 
-// How many columns a program should have whose loop runs down columns: long pieces of rows, but not so many
-// that some threads have no program. The extents are not known yet, so that this is a guess from the number
+// The number of columns that a program should have whose loop runs down columns: long pieces of rows, but few
+// enough that all threads have a program. The extents are not known yet, so this is a guess from the number
 // of threads.
 std::int64_t more_columns(std::int64_t columns, int threads) {
   const auto share =

@@ -2,8 +2,8 @@
 //
 // Tiles of 32 x 32 suit the blocks of a GPU. On a CPU, a program would read 32 short pieces of rows, and the
 // next program the pieces next to them, which the hardware prefetcher cannot predict: copying in such tiles
-// takes five times as long as copying whole rows. What an elementwise kernel computes does not depend on how
-// its programs divide the work, so that each of them may have longer pieces of rows. The same holds for some
+// takes five times as long as copying whole rows. The results of an elementwise kernel do not depend on how
+// its programs divide the work, so each program may have longer pieces of rows. The same holds for some
 // kernels with loops, such as sums of columns.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Minimax polynomials of the vector math functions, lowest power first; written by minimax.py.
+// Tabulates minimax polynomials for the vector math functions, lowest power first; minimax.py writes them.
 #pragma once
 
 namespace kiln::emit::coefficients {

@@ -4,7 +4,7 @@
 // For f32 in 512-bit registers, each of 16 intervals has a polynomial of its own.
 //
 // The second form follows Juffa's observation that the logarithm of erfc is nearly a parabola, so that a
-// short polynomial suffices until erf rounds to 1 (at 3.92 in f32 and 5.92 in f64).
+// short polynomial is enough until erf rounds to 1 (at 3.92 in f32 and 5.92 in f64).
 #include <kiln/jit/emit/math/coefficients.h>
 #include <kiln/jit/emit/math/exp_core.h>
 #include <kiln/jit/emit/math/functions.h>

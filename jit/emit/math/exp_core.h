@@ -1,4 +1,4 @@
-// The two steps of e^x that other functions reuse without its range checks.
+// Emits the two steps of e^x that other functions reuse without its range checks.
 #pragma once
 
 #include <kiln/jit/emit/math/math_builder.h>

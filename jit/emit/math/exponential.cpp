@@ -56,12 +56,11 @@ constexpr double sixteenths[] = {0x1p+0,        0x1.0b5586p+0, 0x1.172b84p+0, 0x
 // Adding it rounds an f32 to a multiple of 1/16 and leaves the number of sixteenths in the low bits.
 constexpr double to_sixteenths = 0x1.8p19;
 
-// 2^k (1 + slope r + r^2 q(r)), where k is the multiple of 1/16 in `shifted` (Tang, "Table-driven
+// Returns 2^k (1 + slope r + r^2 q(r)), where k is the multiple of 1/16 in `shifted` (Tang, "Table-driven
 // implementation of the exponential function in IEEE floating-point arithmetic", 1989). The instruction that
 // scales takes the floor of k, and one permute of a register gives the rest. This saves two multiplications
 // compared with the polynomial over all of [-ln2/2, ln2/2], and a sixth of the time on Zen 5. If k is too
-// large to have sixteenths, the result is infinity, zero or NaN whatever r is, as long as r is not NaN
-// itself.
+// large to have sixteenths, the result is infinity, zero or NaN for any r that is not NaN.
 Value* power_by_table(const MathBuilder& m, Value* shifted, Value* k, Value* r, double slope,
                       llvm::ArrayRef<double> q) {
   Value* part = m.look_up(sixteenths, m.bits(shifted));

@@ -1,5 +1,5 @@
-// The emitters of math functions, among which vector_math.cpp chooses.
-// Each emits at the builder's insertion point, and expects fast-math flags to be clear.
+// Declares the emitters of math functions, among which vector_math.cpp chooses. Each emits at the builder's
+// insertion point, and requires that the fast-math flags are clear.
 #pragma once
 
 #include <kiln/jit/emit/math/math_builder.h>

@@ -1,4 +1,4 @@
-// A thin layer over IRBuilder for math on one floating-point type, scalar or vector.
+// Defines MathBuilder, a thin layer over IRBuilder for math on one floating-point type, scalar or vector.
 #pragma once
 
 #include <kiln/jit/emit/vector_math.h>

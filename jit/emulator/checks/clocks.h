@@ -1,4 +1,4 @@
-// Vector clocks, which record what a thread knows of the accesses of others.
+// Defines vector clocks, which record which accesses of other threads happened before those of a thread.
 //
 // Each actor has a slot in its block: a lane (64 w + l in warp w), the cp.async of a lane (64 w + 32 + l),
 // and after those, pairs of slots that other asynchronous operations are lent while they are in flight. The
@@ -49,7 +49,7 @@ private:
 
 void raise(Slots& to, const Slots& by); // sets each slot to the larger of both
 
-// What a thread passes on by a release and gets by an acquire.
+// The knowledge that a thread passes on by a release and gets by an acquire.
 struct Knowledge {
   ClockPtr clock;
   ClockPtr proxied[2];  // known to the async proxy by fence.proxy.async: of shared and of global memory

@@ -1,4 +1,4 @@
-// The state that the race checker keeps of blocks, words, mbarriers and asynchronous operations.
+// Defines the state that the race checker keeps of blocks, words, mbarriers and asynchronous operations.
 #pragma once
 
 #include "races.h"
@@ -43,7 +43,7 @@ struct RaceChecker::BlockState {
   std::size_t next_unit = 0;
 };
 
-// What was released to a word: to threads of a block, of a cluster, and to all threads.
+// The knowledge that was released to a word: to threads of a block, of a cluster, and to all threads.
 struct RaceChecker::SyncWord {
   std::vector<std::pair<std::uint32_t, Knowledge>> by_block, by_cluster;
   Knowledge all;

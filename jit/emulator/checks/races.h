@@ -1,8 +1,8 @@
 // Finds races: pairs of accesses, at least one of them a write, that nothing orders.
 //
-// Vector clocks find a race in whatever order this run executed the two accesses.
+// Vector clocks find a race regardless of the order in which this run executed the two accesses.
 //
-// What orders accesses:
+// These order accesses:
 //  - The program order of a lane.
 //  - Barriers of the block (bar.arrive included), of the cluster (unless .relaxed) and of the warp. Warp-wide
 //    instructions like shfl.sync order their members too, as programs assume (the PTX manual guarantees it
@@ -15,18 +15,18 @@
 //    rules of PTX: the scopes of both sides must include the other. Atomics continue a release, a store ends
 //    it. A fence also serves threads that its thread then synchronises with at a barrier ("all threads fence,
 //    bar.sync, thread 0 sets a flag" is common in CUDA).
-// Only these order blocks; the end of a launch orders everything.
+// Nothing else orders accesses of different blocks; the end of a launch orders everything.
 //
-// What conflicts: two accesses of the same bytes, at least one of them a write. Two strong accesses (atomic,
-// relaxed or stronger, volatile, operations on mbarriers) whose scopes include each other do not conflict.
-// Neither do two stores of the same value: many threads writing the same value is common and harmless. Lanes
-// of a warp race like other threads, also by one instruction that writes different values.
+// Two accesses conflict if they access the same bytes and at least one of them is a write. Two strong
+// accesses (atomic, relaxed or stronger, volatile, operations on mbarriers) whose scopes include each other
+// do not conflict. Neither do two stores of the same value: many threads writing the same value is common and
+// harmless. Lanes of a warp race like other threads, also by one instruction that writes different values.
 //
 // Volatile accesses are relaxed ones with the scope of the system, as in PTX: on one word they do not race,
-// whatever the threads and the memory, and they order nothing else. Other data that they announce races
+// for any threads and any memory, and they order nothing else. Accesses to other data that they announce race
 // unless there are fences on both sides. A plain load that only guesses the value for a compare-and-swap of
-// its word (instructions/speculation.h) counts as relaxed too. An ld.global.nc of what the kernel wrote
-// before is reported even where it is ordered, because the cache that it reads is not coherent.
+// its word (instructions/speculation.h) counts as relaxed too. An ld.global.nc of a word that the kernel
+// wrote before is reported even if the two are ordered, because the cache that it reads is not coherent.
 //
 // Asynchronous operations are like threads between issue and end: what precedes the issue happens before
 // them, and they happen before what follows a wait for their group or for the phase that counts them. The

@@ -1,4 +1,5 @@
-// The vector clocks of the lanes of a warp: for each lane a row for its own warp, and a Clock for all others.
+// Keeps the vector clocks of the lanes of a warp: for each lane, a row for its own warp and a Clock for all
+// others.
 #pragma once
 
 #include "clocks.h"
@@ -49,7 +50,7 @@ public:
   void proxy_fence(int lane, bool shared, bool global);
   void init_fence(int lane); // fence.mbarrier_init
   bool any_fences() const { return fences_ != nullptr; }
-  // What such fences released or made known; null without fences.
+  // The knowledge that such fences released or passed on; null without fences.
   const ClockPtr& proxied(int lane, bool global) const;
   const ClockPtr& fenced(int lane, int scope) const;
   const ClockPtr& initialised(int lane) const;

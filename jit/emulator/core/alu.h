@@ -1,4 +1,4 @@
-// Arithmetic on the 32 lanes of a warp, as loops that become vector code.
+// Declares the arithmetic on the 32 lanes of a warp, as loops that become vector code.
 //
 // A register is an array of 32 values, so an instruction is one loop over arrays. alu_lanes.inc holds the
 // loops; alu_base.cpp, alu_avx2.cpp and alu_avx512.cpp compile them for three instruction sets, and

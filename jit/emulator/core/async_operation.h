@@ -1,4 +1,4 @@
-// An asynchronous operation between its issue and its end: cp.async, a bulk or tensor copy, a wgmma.
+// Defines an asynchronous operation between its issue and its end: cp.async, a bulk or tensor copy, a wgmma.
 //
 // It has three steps: it is issued, it has read its sources, and it has landed, which means that its results
 // are in place. The seed and `Options::asynchrony` choose the moments. Which threads may use the results is a
@@ -29,7 +29,8 @@ struct Range {
 
 struct AsyncOperation {
   enum class Kind : std::uint8_t { Copy, Bulk, Tensor, Wgmma };
-  // What a wait for the operation names: a group of one of three kinds, or the phase of an mbarrier.
+  // The object by which threads wait for the operation: a group of one of three kinds, or the phase of an
+  // mbarrier.
   enum class Queue : std::uint8_t { Copies, Bulk, Wgmma, Mbarrier };
   std::uint64_t id = 0; // increases in the order of issue
   Kind kind = Kind::Copy;

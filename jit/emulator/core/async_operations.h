@@ -1,4 +1,5 @@
-// The asynchronous operations of a block that have not ended, and the moments at which they do.
+// Keeps the asynchronous operations of a block that have not ended, and chooses the moments at which they
+// end.
 //
 // `Options::asynchrony` chooses: an operation lands when it is issued (Earliest), when a warp waits for it
 // and no other warp can continue (Latest), or at a random moment between the two (Random). Until then its

@@ -1,4 +1,4 @@
-// A block with its warps, shared memory and barriers, and the launch that executes blocks.
+// Defines a block with its warps, shared memory and barriers, and the launch that executes blocks.
 #pragma once
 
 #include "async_operations.h"

@@ -22,7 +22,7 @@ public:
   void note_exit(Mask lanes, const Instruction& at) { exits_.push_back({lanes, at.line}); }
   void note_barrier(const Instruction& barrier, Mask lanes);
 
-  // Those of the lanes `gone` that have skipped a barrier at which the lanes `here` are.
+  // Returns those of the lanes `gone` that have skipped a barrier at which the lanes `here` are.
   Mask skipped(const Instruction& barrier, Mask here, Mask gone) const;
   // "lanes 0xfffffc00 took the other branch at line 24 and left the kernel at line 31"
   std::string describe(Mask skipped, Mask here) const;

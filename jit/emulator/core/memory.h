@@ -1,4 +1,4 @@
-// The regions of emulated memory, and the meaning of addresses.
+// Defines the regions of emulated memory, and the meaning of addresses.
 //
 // Global and constant addresses are host addresses. Generic addresses of shared, local and parameter memory
 // lie in windows that contain no host address. A shared::cluster address has rank + 1 of its block in bits 24

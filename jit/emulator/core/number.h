@@ -1,4 +1,4 @@
-// The small floating-point formats of PTX, exactly: f16, bf16, fp8 and tf32 to and from double.
+// Converts the small floating-point formats of PTX (f16, bf16, fp8 and tf32) to and from double, exactly.
 //
 // A double holds every value of them, and every sum or product of two is either exact in double or made so by
 // rounding to odd (the last bit says that something was cut off), after which one more rounding is the only

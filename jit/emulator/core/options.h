@@ -1,4 +1,4 @@
-// The options of an emulated GPU, and the shape of a launch.
+// Defines the options of an emulated GPU, and the shape of a launch.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ struct Options {
   // The most warp instructions that a launch may execute; a block's start counts too.
   std::uint64_t instruction_budget = 2'000'000'000;
   int resident_blocks = 1; // blocks that run interleaved; at least one cluster
-  // Host threads that run blocks. Results and reports do not depend on their number. Kernels whose blocks may
-  // communicate (by atomics and fences in global memory), launches with race checks and launches with a probe
-  // run on one thread, whatever the number here.
+  // The number of host threads that run blocks. Results and reports do not depend on it. Only one thread runs
+  // kernels whose blocks may communicate (by atomics and fences in global memory), launches with race checks,
+  // and launches with a probe.
   int threads = 1;
   bool stop_at_first = false;     // ends the launch at the first finding
   std::size_t most_reports = 100; // findings at different places; the rest are only counted

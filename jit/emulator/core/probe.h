@@ -1,25 +1,24 @@
-// The interface of probes, which observe what a kernel does: race checks and counters.
+// Declares Probe, the interface through which race checks and counters observe what a kernel does.
 #pragma once
 
 #include "async_operation.h"
 
 namespace kiln::emulator {
 
-// One instruction's access by the lanes of a warp, after the checks for bounds. Lanes that failed them are
-// not included.
+// A memory access by one instruction of a warp. Lanes that failed the bounds checks are not included.
 struct Access {
   Warp& warp;
   const Instruction& instruction;
   AccessKind kind;
-  bool asynchronous; // a cp.async at its issue: for counters. Checks use `issued`
+  bool asynchronous; // a cp.async when it is issued: for counters; race checks use `issued`
   Mask lanes;
   std::uint32_t bytes;       // per lane
   std::uint8_t* const* host; // by lane
   Region* const* region;     // by lane
-  const std::uint8_t* data;  // of a store: lane l writes the bytes from l * bytes on; null otherwise
+  const std::uint8_t* data;  // of a store: lane l writes the bytes from data + l * bytes on; null otherwise
 };
 
-// fence, membar and similar instructions.
+// A fence, membar or similar instruction.
 struct Fence {
   enum class Kind : std::uint8_t {
     Memory,        // fence.{sc,acq_rel,acquire,release}, membar
@@ -41,7 +40,7 @@ enum class MbarrierUse : std::uint8_t {
   Arrived,   // releases, unless `relaxed`
   Expected,  // more bytes are expected; comes before Arrived for arrive.expect_tx
   Completed, // fewer bytes are expected, by mbarrier.complete_tx
-  Passed     // a test_wait or try_wait returned that the phase has ended: acquires, unless `relaxed`
+  Passed     // a test_wait or try_wait found that the phase has ended: acquires, unless `relaxed`
 };
 struct MbarrierEvent {
   MbarrierUse use;
@@ -53,6 +52,7 @@ struct MbarrierEvent {
 
 class Execution;
 
+// Receives the events of launches. Each function does nothing unless a derived class overrides it.
 class Probe {
 public:
   virtual ~Probe() = default;
@@ -61,14 +61,14 @@ public:
   virtual void block_finished(Block&) {}
   virtual void access(const Access&) {}
   virtual void lanes_exited(Warp&, Mask /*lanes*/) {}
-  // These lanes of a warp are ordered with each other: by bar.warp.sync, shfl.sync and similar instructions.
+  // The memory accesses of these lanes are ordered with each other: by bar.warp.sync, shfl.sync or similar.
   virtual void warp_synchronised(Warp&, Mask /*lanes*/) {}
   virtual void barrier_arrived(Warp&, const Instruction&, int /*barrier*/, Mask /*lanes*/) {}
   virtual void barrier_opened(Block&, int /*barrier*/) {}
   virtual void fence(Warp&, const Instruction&, const Fence&, Mask /*lanes*/) {}
 
-  // The cluster's barrier: arrivals release and waits acquire, unless relaxed. `cluster_opened` gets the
-  // block of rank 0.
+  // The barrier of the cluster: arrivals release and waits acquire, unless relaxed. `cluster_opened` receives
+  // the block of rank 0.
   virtual void cluster_arrived(Warp&, const Instruction&, Mask /*lanes*/, bool /*relaxed*/) {}
   virtual void cluster_opened(Block&) {}
   virtual void cluster_waited(Warp&, const Instruction&, Mask /*lanes*/) {}
@@ -77,11 +77,12 @@ public:
   virtual void mbarrier(Warp&, const Instruction&, const MbarrierEvent&) {}
   virtual void mbarrier_phase_ended(std::uint8_t* /*host*/) {}
 
-  // Asynchronous operations. From `issued` on, any of the ranges may be read or written. After `read` the
-  // sources may be overwritten, after `landed` the operation has ended. `counted`: its bytes (or, with 0
-  // bytes, the arrival of a cp.async.mbarrier.arrive) are counted on an mbarrier right after it has landed;
-  // threads that see that phase end may use the results, also by the generic proxy. `waited`: these lanes,
-  // which issued it, waited for it (wait_group; `only_read` with .read), after it had landed (or read).
+  // Asynchronous operations. After `issued`, the operation may read and write any of its ranges. After
+  // `read`, its sources may be overwritten. After `landed`, it has ended. `counted` follows at once if the
+  // bytes of the operation are counted on an mbarrier (with 0 bytes: if it is the arrival of a
+  // cp.async.mbarrier.arrive); threads that see that phase end may use the results, also through the generic
+  // proxy. `waited` means that these lanes, which issued the operation, waited for it with wait_group, after
+  // it had landed (with .read, `only_read`: after it had been read).
   virtual void issued(const AsyncOperation&) {}
   virtual void read(const AsyncOperation&) {}
   virtual void landed(const AsyncOperation&) {}

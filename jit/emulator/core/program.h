@@ -1,4 +1,4 @@
-// A kernel decoded for execution: each instruction in a compact form.
+// Defines a kernel that is decoded for execution: each instruction in a compact form.
 //
 // A register is an array of 32 lanes in the frame of a function, and an operand is its byte offset there.
 // Constants are registers too, filled when a frame is made, so that a handler need not distinguish operands.

@@ -1,4 +1,4 @@
-// The report of a launch: its findings, its output, and the number of executed instructions.
+// Defines the report of a launch: its findings, its output, and the number of executed instructions.
 #pragma once
 
 #include "program.h"

@@ -1,4 +1,4 @@
-// The functions that a driver provides to kernels: vprintf and __assertfail.
+// Declares the functions that a driver provides to kernels: vprintf and __assertfail.
 #pragma once
 
 #include "program.h"

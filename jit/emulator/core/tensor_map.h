@@ -1,4 +1,4 @@
-// Tensor maps, which cuTensorMapEncodeTiled makes and cp.async.bulk.tensor uses.
+// Defines tensor maps, which cuTensorMapEncodeTiled makes and cp.async.bulk.tensor uses.
 //
 //   emulator::TensorMapFields f;
 //   f.type = TensorMapType::BFloat16; f.rank = 2; f.address = x;

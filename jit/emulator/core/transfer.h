@@ -1,4 +1,5 @@
-// Asynchronous copies and reductions of bytes: cp.async, bulk and tensor copies, st.async and red.async.
+// Defines asynchronous copies and reductions of bytes: cp.async, bulk and tensor copies, st.async and
+// red.async.
 #pragma once
 
 #include "async_operation.h"

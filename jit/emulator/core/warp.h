@@ -1,4 +1,4 @@
-// A warp of 32 lanes, with the frames of its registers and the fragments into which it diverges.
+// Defines a warp of 32 lanes, with the frames of its registers and the fragments into which it diverges.
 #pragma once
 
 #include "divergence.h"

@@ -1,4 +1,4 @@
-// Calls and returns of functions, with their frames, parameters and local memory.
+// Executes calls and returns of functions, with their frames, parameters and local memory.
 #include "warp.h"
 
 #include "block.h"

@@ -1,4 +1,4 @@
-// One warp's part of a wgmma.mma_async: 16 of the 64 rows of D += A B.
+// Declares one warp's part of a wgmma.mma_async: 16 of the 64 rows of D += A B.
 //
 // Each warp of the warpgroup multiplies its own rows when its operation lands. The operations of a warp land
 // in order, those of different warps at different moments: they share only the operands in shared memory.

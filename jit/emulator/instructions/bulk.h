@@ -1,4 +1,4 @@
-// The decoded form of a bulk copy, which bulk.cpp makes and bulk_copies.cpp executes.
+// Defines the decoded form of a bulk copy, which bulk.cpp makes and bulk_copies.cpp executes.
 #pragma once
 
 #include "decoder.h"

@@ -1,4 +1,4 @@
-// Shapes and the values of elements, for mma.sync and wmma.
+// Defines the shapes and the element values of mma.sync and wmma.
 #pragma once
 
 #include "decoder.h"

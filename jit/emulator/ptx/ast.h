@@ -1,4 +1,4 @@
-// The syntax tree of a PTX module, in which names are not resolved yet and opcodes are text.
+// Defines the syntax tree of a PTX module, in which names are not resolved yet and opcodes are text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A position in a module's tokens, with the helpers that all parts of the parser use.
+// Defines a position in a module's tokens, with the helpers that all parts of the parser use.
 #pragma once
 
 #include "ast.h"

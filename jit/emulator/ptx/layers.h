@@ -1,4 +1,4 @@
-// The layers of the parser: variables, the bodies of functions, and (in parser.cpp) whole modules.
+// Declares the layers of the parser: variables, the bodies of functions, and (in parser.cpp) whole modules.
 #pragma once
 
 #include "cursor.h"

@@ -1,4 +1,4 @@
-// The table of PTX types, with their names and widths.
+// Tabulates the PTX types, with their names and widths.
 #include "ast.h"
 
 namespace kiln::emulator::ptx {

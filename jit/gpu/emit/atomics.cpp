@@ -70,7 +70,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
                                 : where_wanted(b_, wanted(r), bits, [&] { return one(r); }));
     return old;
   };
-  // Two neighbours in one word are updated together if the thread wants all of its elements.
+  // Two neighbours in one word are updated together if the thread updates all of its elements.
   Machine::Atomic of_two = instruction;
   of_two.elements = 2;
   Value* all = nullptr;

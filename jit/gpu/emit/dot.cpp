@@ -29,7 +29,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
       total += b;
     factors[f].bytes = element << total;
   }
-  // Whatever may use shared memory itself is emitted first, before the factors are written there.
+  // Code that may use shared memory itself is emitted first, before the factors are written there.
   Values values[2];
   for (int f = 0; f < 2; ++f) {
     values[f] = registers(op.operand(f), layout_of(op.operand(f)));

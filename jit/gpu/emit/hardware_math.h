@@ -1,4 +1,5 @@
-// Math functions of f32 by approximating instructions, where those are as accurate as SEMANTICS requires.
+// Emits math functions of f32 by approximating instructions, where those are as accurate as SEMANTICS.md
+// requires.
 #pragma once
 
 #include <kiln/jit/emit/vector_math.h>

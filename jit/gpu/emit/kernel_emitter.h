@@ -26,7 +26,7 @@
 
 namespace kiln::gpu {
 
-// What a launch must know about the code of a kernel.
+// The properties of the code of a kernel that a launch must know.
 struct KernelShape {
   int warps = 4;
   int grid_rank = 1; // how many extents of the grid are among the parameters

@@ -1,4 +1,4 @@
-// The interface for operations of a GPU that LLVM's own instructions do not express.
+// Declares the interface for operations of a GPU that LLVM's own instructions do not express.
 //
 // The emitter uses it for thread numbers, shuffles, barriers, accesses under a predicate and the like, so
 // that the same emitter produces PTX and, in tests, code for threads that are simulated on the CPU.

@@ -60,8 +60,8 @@ Value* KernelEmitter::mma_element(Value* v, DType t) {
   }
 }
 
-// Decides how a factor gets into fragments, and emits whatever may use shared memory itself before the factor
-// does.
+// Decides how a factor gets into fragments. Operations that may use shared memory themselves are emitted
+// before the factor uses it.
 KernelEmitter::MmaFactor KernelEmitter::mma_factor(const ir::Op& op, int which, const MmaFactors& kinds) {
   const ir::Value* v = op.operand(which);
   const DType t = which == 0 ? kinds.a : kinds.b;

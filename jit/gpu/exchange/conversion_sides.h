@@ -1,4 +1,4 @@
-// The bases of the source and the destination of a conversion in one form, which all planners use.
+// Brings the bases of the source and the destination of a conversion into one form, which all planners use.
 #pragma once
 
 #include <kiln/jit/gpu/layout/linear_layout.h>

@@ -4,9 +4,9 @@
 // register of the sliced layout. Then come steps between lanes. In a step, a lane takes the value of the lane
 // whose number differs by some bits, from a register whose number may differ too. A step is possible if this
 // leads to the same element of the result, and useful if it leads to elements of the tile that have not been
-// combined yet: it doubles the number of elements that each value covers. What is missing along the axis
-// after that is in other warps, and a conversion exchanges it. No element is combined twice, whatever copies
-// the layout has.
+// combined yet: it doubles the number of elements that each value covers. Elements along the axis that are
+// still missing then are in other warps, and a conversion exchanges them. No element is combined twice, even
+// if the layout has copies of it.
 //
 // The operation must be associative and commutative, apart from its rounding. Values are combined in balanced
 // trees in which partners differ by an exclusive or. So all copies of a result agree to the last bit if the

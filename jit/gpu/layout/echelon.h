@@ -1,4 +1,4 @@
-// Gaussian elimination over GF(2), with which linear layouts answer every question.
+// Implements Gaussian elimination over GF(2), by which linear layouts are inverted, composed and compared.
 //
 //     Echelon e;                        // solve 0b11 = x0 * 0b01 ^ x1 * 0b10
 //     e.add(0b01, 1 << 0);

@@ -69,8 +69,8 @@ LinearLayout row_major_shared(const std::vector<int>& shape_bits);
 LinearLayout swizzled_shared(const std::vector<int>& shape_bits, int element_bytes);
 
 // The widest vector, in elements, that a load or store in this layout may use if the axis `fast_axis` is
-// contiguous in memory: so many consecutive registers hold consecutive elements. A vector never continues in
-// the next row, because only the array knows where that starts.
+// contiguous in memory: the number of consecutive registers that hold consecutive elements. A vector never
+// continues in the next row, because only the array knows where that row starts.
 int vector_elements(const LinearLayout& layout, int fast_axis);
 
 // The redundant bits of each dimension. If only places with none of these bits set store their element, each

@@ -1,4 +1,4 @@
-// Linear layouts: which element of a tile each place on a GPU holds, as a matrix over GF(2).
+// Defines linear layouts: which element of a tile each place on a GPU holds, as a matrix over GF(2).
 //
 // The elements of a tile are spread over the registers of the lanes of the warps of a block, or over offsets
 // in shared memory. We call such a combination of register, lane and warp, or such an offset, a *place*. If
@@ -141,7 +141,7 @@ private:
 
 // Linear algebra on bit vectors.
 
-// Those of `vectors`, in their order, that do not depend on earlier ones: a basis of their span.
+// Returns those of `vectors`, in their order, that do not depend on earlier ones: a basis of their span.
 std::vector<std::uint64_t> independent(const std::vector<std::uint64_t>& vectors);
 // Whether `v` lies in the span of `vectors`.
 bool spans(const std::vector<std::uint64_t>& vectors, std::uint64_t v);

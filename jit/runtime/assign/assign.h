@@ -1,22 +1,23 @@
-// Computes a whole-tensor expression with one fused kernel.
+// Defines assign(), which computes a whole-tensor expression with one fused kernel.
 //
 //   assign(stream, out, relu(x * scale + bias) + residual);    // out: TensorView<float, R> or Tensor
 //   assign(stream, x, x * 2);                                  // in place
 //   assign(stream, out, 0);                                    // fill
 //
 // The operands broadcast to `out`, which has at most 8 axes and any strides; expression.h says what operands
-// may be. The expression's dtype must be that of `out` or a narrower one of the same class, as for stores;
-// otherwise write cast<T>(...). An operand that is `out` itself is computed in place. If an operand overlaps
-// `out` in another way, the result goes through a temporary of the size of `out`, because the order of
-// programs is undefined. `out` must not repeat elements (an axis of stride 0).
+// may be. The dtype of the expression must be that of `out` or a narrower one of the same class, as for
+// stores; otherwise write cast<T>(...). An operand that is `out` itself is computed in place. If an operand
+// overlaps `out` in another way, the result goes through a temporary of the size of `out`, because the order
+// of programs is undefined. `out` must not repeat elements (an axis of stride 0).
 //
 // assign returns when the work is queued; the memory of all operands must live until the stream has executed
-// it. It throws UserError, with the caller's file and line, if extents do not broadcast, a number does not
-// fit the dtype that it is converted to, or `out` repeats elements.
+// it. It throws UserError, with the file and line of the caller, if the extents do not broadcast, if a number
+// does not fit the dtype that it is converted to, or if `out` repeats elements. It also throws the errors of
+// a kernel launch (kernel.h).
 //
-// Each expression type keeps its compiled variants: one for each rank after neighbouring axes are merged,
-// pattern of broadcast axes, and layout classes. Extents, addresses and numbers do not matter. A call that
-// finds its variant does not allocate; small ones (up to 8192 elements) run in the calling thread.
+// Each expression type keeps its compiled variants. A variant depends on the rank after neighbouring axes are
+// merged, the pattern of broadcast axes, and the layout classes, but not on extents, addresses and numbers. A
+// call that finds its variant does not allocate; small ones (up to 8192 elements) run in the calling thread.
 // Thread-safe.
 #pragma once
 
@@ -36,7 +37,7 @@ namespace kiln {
 
 namespace detail {
 
-// The state of one expression type with one dtype of `out`.
+// The state that one expression type has for one dtype of `out`.
 struct AssignSite {
   const AssignLeaf* leaves;
   int leaf_count;
@@ -101,7 +102,7 @@ void assign(Stream& stream, Tensor<T, Rank>& out, const E& expression,
   assign(stream, out.view(), expression, here);
 }
 
-// Overloads that report calls without a matching function.
+// The following overloads report calls that match none of the above.
 template <class T, int Rank, class E> void assign(Stream&, const Tensor<T, Rank>&, const E&) {
   static_assert(detail::never<T>,
                 "the output of assign is a const or temporary Tensor: keep it in a variable without const");

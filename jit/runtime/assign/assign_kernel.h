@@ -1,4 +1,4 @@
-// Builds the tile IR of a whole-tensor expression. Not for users.
+// Builds the tile IR of a whole-tensor expression. Internal.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>

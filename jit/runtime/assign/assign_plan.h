@@ -1,4 +1,4 @@
-// The plan of one call of assign: operands broadcast to the output, axes merged, tiles chosen. Not for users.
+// Plans one call of assign: broadcasts the operands to the output, merges axes, and chooses tiles. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/assign/assign.h>
@@ -23,7 +23,7 @@ struct AssignPlan {
   std::int64_t tile[max_rank];
 };
 
-// What a compiled variant depends on besides the expression's type. Keys are compared as bytes.
+// The key of a compiled variant, besides the type of the expression. Keys are compared as bytes.
 struct AssignKey {
   std::uint8_t rank;
   std::uint8_t out_unit; // 1: the innermost stride is 1

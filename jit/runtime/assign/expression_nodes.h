@@ -1,4 +1,4 @@
-// The nodes of whole-tensor expressions: views, numbers and operations. Not for users; see expression.h.
+// Defines the nodes of whole-tensor expressions: views, numbers and operations. Internal; see expression.h.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -147,7 +147,7 @@ template <class X>
 concept Whole = IsTensor<X> || requires { typename std::remove_cvref_t<X>::kiln_whole; };
 template <class X>
 concept WholeOperand = Whole<X> || Number<X> || IsPoison<X>;
-// At least one operand is a tensor or an expression; the others may be numbers.
+// At least one operand is a tensor or an expression. The others may be numbers.
 template <class... X>
 concept WholeOperands = (WholeOperand<X> && ...) && (Whole<X> || ...);
 
@@ -167,9 +167,11 @@ template <Number X> struct WholeType<X> {
 template <IsPoison X> struct WholeType<X> {
   using type = Poison;
 };
-// The type that stands for an operand while recording: its tile, or the number's type.
+// The type that represents an operand while the expression is recorded: its tile, or the type of the number.
 template <class X> using whole_t = typename WholeType<std::remove_cvref_t<X>>::type;
 
+// Returns a number as the leaf of the dtype that it takes next to an operand of element type T, and the node
+// of anything else.
 template <class T, class X> auto as_whole_beside(const X& x) {
   if constexpr (Number<X>)
     return NumberLeaf<typename ElementOf<number_dtype<X, T>>::type, X>{x};
@@ -184,7 +186,7 @@ template <class Op, class... X> auto whole(const X&... x) {
   return make_whole<Op>(as_whole_beside<T>(x)...);
 }
 
-// The same, but Poison if `ok` is false or an operand is Poison.
+// The same, but returns Poison if `ok` is false or an operand is Poison.
 template <bool ok, class Op, class... X> auto whole_if(const X&... x) {
   if constexpr (any_poison<X...> || !ok)
     return Poison{};

@@ -1,11 +1,12 @@
-// The operations of whole-tensor expressions as functions of tiles.
+// Defines the operations of whole-tensor expressions as functions of tiles.
 #pragma once
 
 #include <kiln/dsl/api.h>
 #include <kiln/dsl/functions.h>
 
 KILN_API_BEGIN
-// Calls are qualified, because argument-dependent lookup on the location would also find functions of std.
+// Calls are qualified, because argument-dependent lookup would also find functions of std: the location is a
+// std type.
 namespace kiln::detail::whole_op {
 #define KILN_UNARY(OP, CALL)                                                                                 \
   struct OP {                                                                                                \

@@ -1,4 +1,4 @@
-// Keeps the error of a stream's commands on the host, and whether it was reported. Not for users.
+// Keeps the error of a stream's commands on the host, and whether it was reported. Internal.
 #pragma once
 
 #include <kiln/dsl/error.h>

@@ -260,8 +260,8 @@ std::exception_ptr CommandQueue::finish() noexcept {
 }
 
 void CommandQueue::reset_in_child() noexcept {
-  // The payloads of pending commands belong to the parent. What they own is leaked here rather than released
-  // twice.
+  // The payloads of pending commands belong to the parent. Resources that they own are leaked here rather
+  // than released twice.
   if (ring_)
     for (std::uint64_t i = 0; i < capacity; ++i)
       ring_[i].sequence.store(i, std::memory_order_relaxed);

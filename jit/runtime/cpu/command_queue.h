@@ -1,4 +1,4 @@
-// The ring of commands of a CPU stream, and the thread that runs them. Not for users.
+// Defines the ring of commands of a CPU stream, and the thread that runs them. Internal.
 //
 // Producers reserve a slot by incrementing `tail_` and publish it through the slot's sequence number
 // (Vyukov's bounded queue). One thread at a time holds the executor's role, a lock of one word, and runs

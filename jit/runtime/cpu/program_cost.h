@@ -1,4 +1,4 @@
-// Estimates the time of one program of a kernel, well enough to choose where a launch runs. Not for users.
+// Estimates the time of one program of a kernel, well enough to choose where a launch runs. Internal.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>

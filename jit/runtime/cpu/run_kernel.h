@@ -1,4 +1,4 @@
-// Runs the programs of a compiled kernel on the calling thread and the pool. Not for users.
+// Runs the programs of a compiled kernel on the calling thread and the pool. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/compile.h>

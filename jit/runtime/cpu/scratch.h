@@ -1,4 +1,4 @@
-// Scratch memory of the calling thread, for packed panels and buffered tiles of programs.
+// Provides scratch memory of the calling thread, for packed panels and buffered tiles of programs.
 #pragma once
 
 #include <cstdint>

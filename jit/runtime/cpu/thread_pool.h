@@ -1,4 +1,4 @@
-// The threads that execute the programs of a launch together.
+// Defines ThreadPool, whose threads execute the programs of a launch in parallel.
 //
 //   struct Work { float* x; };
 //   Work work{x};
@@ -8,19 +8,19 @@
 //     for (std::int64_t i = begin; i < end; ++i) x[i] *= 2;
 //   }, &work);
 //
-// The calling thread takes part, so a pool of n threads starts n - 1 workers, at the first call that can use
-// them. Chunks are assigned one at a time, which balances programs of unequal cost. An idle worker spins for
-// tens of microseconds and then sleeps. Calls do not allocate.
+// The calling thread takes part, so a pool of n threads has n - 1 workers, which the first call that can use
+// them starts. Chunks are assigned one at a time, which balances programs of unequal cost. An idle worker
+// spins for tens of microseconds and then sleeps. Calls do not allocate.
 //
 // Workers are pinned to distinct CPUs of the process's affinity mask, and one CPU is left for the caller.
-// Without pinning, a worker that the kernel wakes on the caller's CPU shares it for milliseconds while
-// another CPU is idle (measured: 256x256x256 products take three times as long). If the caller later runs on
-// a worker's CPU, that worker moves to the free CPU. Workers are not pinned if a CPU quota limits the pool
-// rather than the affinity mask.
+// Without pinning, a worker that the operating system wakes on the caller's CPU shares it for milliseconds
+// while another CPU is idle (measured: 256x256x256 products take three times as long). If the caller later
+// runs on a worker's CPU, that worker moves to the free CPU. Workers are not pinned if the size of the pool
+// is limited by a CPU quota rather than by the affinity mask.
 //
-// Thread-safe: concurrent calls share the workers, and a call from inside a chunk is just another call. Each
-// caller works through its own chunks even if no worker joins, so calls cannot deadlock. In a child after
-// fork(), workers are started again when they are first needed.
+// Thread-safe: concurrent calls share the workers, and a chunk may itself call parallel_for. Each caller
+// works through its own chunks even if no worker joins, so calls cannot deadlock. In a child after fork(),
+// workers are started again when they are first needed.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -31,20 +31,22 @@
 KILN_API_BEGIN
 namespace kiln {
 
-// Runs the items from `begin` to `end`. `worker` is from 0 to size() - 1, and differs between the threads of
-// one parallel_for (not between concurrent calls). Must not throw.
+// Runs the items from `begin` to `end` (exclusive). `worker` is from 0 to size() - 1, and differs between the
+// threads of one parallel_for (not between concurrent calls). Must not throw.
 using ParallelFn = void (*)(void* context, std::int64_t begin, std::int64_t end, int worker) noexcept;
 
+// Whether workers are pinned to CPUs, as described above.
 enum class Pinning : std::uint8_t { Off, On };
 
 class ThreadPool {
 public:
+  // Makes a pool of `threads` threads, but at least one, the caller included.
   explicit ThreadPool(int threads, Pinning pinning = Pinning::On);
   ~ThreadPool(); // no call may be in progress
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // The pool of the CPU device, with Device::cpu().properties().num_threads threads.
+  // Returns the pool of the CPU device, which has Device::cpu().properties().num_threads threads.
   static ThreadPool& shared();
 
   // The number of threads that take part in a call, the caller included.
@@ -52,8 +54,8 @@ public:
 
   // Calls `fn` on ranges that together cover 0 to n once, each of at most `grain` items if several threads
   // take part. A grain of 0 gives about 32 chunks per thread. Returns when all ranges have run; the caller
-  // sees everything that they wrote. A range that fits into one grain runs inline, so give cheap programs a
-  // large grain. n must be at most 2^62; if n <= 0, nothing runs.
+  // sees everything that they wrote. If n is at most `grain`, `fn` runs on the calling thread, so give cheap
+  // programs a large grain. n must be at most 2^62; if n <= 0, nothing runs.
   void parallel_for(std::int64_t n, ParallelFn fn, void* context, std::int64_t grain = 0) noexcept;
 
 private:

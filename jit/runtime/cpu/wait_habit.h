@@ -1,5 +1,5 @@
-// Learns whether a stream's launches are followed directly by a wait, so that its worker may doze. Not for
-// users.
+// Predicts whether a stream's next launch is followed directly by a wait, so that its worker may doze.
+// Internal.
 //
 // The answer is yes after a number of such launches in a row. A launch without a wait ends the row; the next
 // row must then be twice as long, so that mixed patterns cause few wrong answers.

@@ -1,5 +1,5 @@
-// Declares the types of the CUDA driver that Kiln uses, so that no header of the CUDA toolkit is needed. Not
-// for users.
+// Declares the types of the CUDA driver that Kiln uses, so that no header of the CUDA toolkit is needed.
+// Internal.
 //
 // Names and values are those of the driver (CUDA 12.0 and newer). tests/cuda/test_abi.cpp compares all sizes,
 // values and signatures with cuda.h if it is installed.
@@ -10,7 +10,7 @@
 
 namespace kiln::cuda {
 
-// CUresult: the values that Kiln distinguishes. The driver has names for the others.
+// CUresult, with the values that Kiln distinguishes. The names of all others come from the driver.
 enum class Result : int {
   Success = 0,
   InvalidValue = 1,
@@ -158,7 +158,7 @@ struct PoolProperties {
   int location_type = 1;   // CU_MEM_LOCATION_TYPE_DEVICE
   int location_id = 0;
   void* security_attributes = nullptr;
-  std::size_t max_size = 0; // chosen by the system
+  std::size_t max_size = 0; // 0: chosen by the system
   unsigned short usage = 0;
   unsigned char reserved[54] = {};
 };

@@ -1,5 +1,5 @@
 // Compiles a lowered kernel to PTX and a cubin, and makes the keys of cubins in the kernel cache. Needs no
-// driver and no GPU. Not for users.
+// driver and no GPU. Internal.
 //
 // A cubin comes from ptxas, or from the driver's assembler if there is no ptxas. Its key contains which:
 // "ptxas 13.0.88", or the driver's version and the device. A cubin from any version of ptxas runs on its

@@ -1,4 +1,4 @@
-// Makes a device's context current for a scope. Not for users.
+// Makes a device's context current for a scope. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/device_state.h>

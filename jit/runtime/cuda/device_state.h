@@ -1,4 +1,4 @@
-// A CUDA device of the process: its properties, its context, and whether it has failed. Not for users.
+// Holds a CUDA device of the process: its properties, its context, and whether it has failed. Internal.
 //
 // Kiln uses the primary context, as the CUDA runtime does, so that memory and streams can be shared with
 // libraries that use the runtime. The first call that needs the context retains it until the process ends.
@@ -22,7 +22,7 @@ namespace kiln::cuda {
 
 class Allocator;
 
-// What the driver reports about a device. Sizes are in bytes.
+// The properties of a device that the driver reports. Sizes are in bytes.
 struct Properties {
   std::string name;        // "NVIDIA H200"
   int sm = 0;              // compute capability: 90 means 9.0

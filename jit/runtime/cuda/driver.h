@@ -1,4 +1,4 @@
-// Opens the CUDA driver when it is first needed. Not for users; they see Device::cuda.
+// Opens the CUDA driver when it is first needed. Internal: Device::cuda is the public interface.
 //
 //   if (auto found = cuda::available(); !found) puts(found.reason.c_str());
 //   cuda::driver().cuMemAlloc(&pointer, bytes);

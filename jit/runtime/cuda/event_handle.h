@@ -1,4 +1,4 @@
-// Owns an event of the driver. Not for users: Event uses it.
+// Owns an event of the driver. Internal: Event uses it.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/device_state.h>

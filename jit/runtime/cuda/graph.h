@@ -1,12 +1,12 @@
-// CUDA graphs: commands that are recorded once and replayed with one call.
+// Defines CUDA graphs: commands of a stream that are recorded once and replayed with one call.
 //
 //   cuda::GraphCapture capture(stream);
 //   launch(stream, ...); copy(stream, ...);        // recorded, not run
 //   cuda::Graph graph = capture.end();
 //   for (int i = 0; i < steps; ++i) graph.launch(stream);
 //
-// A graph stores the values of arguments and the addresses of memory and functions. All of them must live
-// until the last launch of the graph has finished.
+// A graph stores the values of arguments and the addresses of memory and functions. That memory and those
+// functions must live until the last launch of the graph has finished.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -25,14 +25,15 @@ class Queue;
 KILN_API_BEGIN
 namespace kiln::cuda {
 
-// Thread-safe except for moves and destruction. Launches of one graph run one after the other.
+// A recorded graph. Thread-safe except for moves and destruction. Launches of one graph run one after the
+// other.
 class Graph {
 public:
-  // The number of commands: kernels, copies, memsets and others.
+  // Returns the number of commands: kernels, copies, memsets and others.
   std::int64_t size() const { return exec_ ? size_ : 0; }
-  // Queues all commands on a stream of the graph's device. UserError if the graph is empty (default-made or
-  // moved from), or if the stream is of another device. Errors of its commands are reported like those of
-  // other commands, and name the graph.
+  // Queues all commands on a stream of the device of the graph, and returns. Throws UserError if the graph is
+  // empty (default-constructed or moved from) or if the stream is of another device. Errors of its commands
+  // are reported like those of other commands, and name the graph.
   void launch(Stream& stream, std::source_location here = std::source_location::current());
 
 private:
@@ -45,18 +46,19 @@ private:
   std::int64_t size_ = 0;
 };
 
-// While it lives, commands on the stream are recorded and do not run. The stream must outlive it. Waiting for
-// the stream (synchronize) and host functions are UserErrors meanwhile; compiling and allocating work as
-// usual.
+// Captures a stream: while this object lives, commands on the stream are recorded instead of run. The stream
+// must outlive it. Meanwhile, waiting for the stream (synchronize) and queueing host functions throw
+// UserError; compiling and allocating work as usual.
 class GraphCapture {
 public:
-  // UserError if the stream is not of a CUDA device, or is being captured already.
+  // Begins the capture. Throws UserError if the stream is not of a CUDA device, or is already being captured.
   explicit GraphCapture(Stream& stream, std::source_location here = std::source_location::current());
-  ~GraphCapture(); // if end() was not called, discards what was recorded
+  ~GraphCapture(); // discards the recorded commands if end() was not called
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
 
-  // Ends the capture. TargetError if a command made the capture invalid. Call it once.
+  // Ends the capture and returns the graph; call it once. Throws TargetError if a command made the capture
+  // invalid.
   Graph end();
 
 private:

@@ -1,4 +1,4 @@
-// Runs commands of the host in the order of a CUDA stream. Not for users.
+// Runs commands of the host in the order of a CUDA stream. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/cpu/command_error.h>

@@ -1,4 +1,4 @@
-// Collects the logs of the driver's assembler, and throws errors that contain them. Not for users.
+// Collects the logs of the driver's assembler, and throws errors that contain them. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/module.h>

@@ -1,4 +1,4 @@
-// The code of a kernel for a CUDA device, and how it is launched. Not for users.
+// Holds the code of a kernel for a CUDA device, and launches it. Internal.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>

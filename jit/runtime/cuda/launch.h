@@ -1,4 +1,4 @@
-// Launches functions on CUDA streams. Not for users: kernels use it (kernel_code.h).
+// Launches functions on CUDA streams. Internal: kernels use it (kernel_code.h).
 #pragma once
 
 #include <kiln/jit/runtime/cuda/module.h>

@@ -1,4 +1,4 @@
-// Remembers which kernels may have caused an error that the driver reports later. Not for users.
+// Remembers which kernels may have caused an error that the driver reports later. Internal.
 #pragma once
 
 #include <kiln/dsl/error.h>

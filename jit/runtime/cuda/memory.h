@@ -1,4 +1,4 @@
-// Allocates memory of CUDA devices, and host memory that they can access. Not for users: Buffer uses it.
+// Allocates memory of CUDA devices, and host memory that they can access. Internal: Buffer uses it.
 //
 // If the device supports memory pools, blocks come from a pool of Kiln's own, which keeps freed memory
 // (cuMemAllocFromPoolAsync); otherwise from cuMemAlloc, through a cache of freed blocks by size class. If

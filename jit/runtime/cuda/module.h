@@ -1,4 +1,4 @@
-// Loads code onto a CUDA device: modules from PTX or a cubin, and their functions. Not for users.
+// Loads code onto a CUDA device: modules from PTX or a cubin, and their functions. Internal.
 //
 //   auto module = cuda::Module::load(DeviceState::get(0), ptx, "add");
 //   cuda::Function add = module->function("add");
@@ -14,7 +14,7 @@
 
 namespace kiln::cuda {
 
-// What the assembler reports about a function. Sizes are in bytes.
+// The properties of a function that the assembler reports. Sizes are in bytes.
 struct FunctionInfo {
   int registers = 0;                    // per thread
   std::int64_t local_bytes = 0;         // per thread: register spills and stack
@@ -57,7 +57,7 @@ private:
   std::shared_ptr<State> state_;
 };
 
-// What to do with an image that the driver rejects, besides throwing the error.
+// The action for an image that the driver rejects, besides throwing the error.
 enum class OnRefusal {
   SaveRepro, // save it in a folder that the error names
   Report,    // nothing: the caller has another way

@@ -1,4 +1,4 @@
-// Tables of PTX versions and the drivers that support them.
+// Tabulates PTX versions and the drivers that support them.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A CUDA stream, created by Kiln or by the caller. Not for users: Stream uses it.
+// Wraps a CUDA stream, created by Kiln or by the caller. Internal: Stream uses it.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/event_handle.h>

@@ -1,5 +1,4 @@
-// Finds out whether kernels of a device can access a piece of memory, according to the CUDA driver. Not for
-// users.
+// Finds out whether kernels of a device can access a piece of memory, according to the CUDA driver. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/device.h>

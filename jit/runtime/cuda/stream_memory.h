@@ -1,4 +1,4 @@
-// Memory of a CUDA device for a few commands of one stream. Not for users.
+// Allocates memory of a CUDA device for a few commands of one stream. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/memory.h>

@@ -1,4 +1,4 @@
-// Counts what kernels do on an emulated device.
+// Declares counters_of(), which returns counts of what kernels did on an emulated device.
 //
 //   Device gpu = Device::emulated("sm_80", {.counters = true});
 //   ... launches on it, and synchronize ...
@@ -26,9 +26,9 @@ struct DeviceCounters {
   std::string json() const { return emulator::json_of(kernels); }
 };
 
-// The counts of the launches that have finished since the device was created or the counters were cleared.
-// Waits for the kernel that runs. UserError unless `device` is an emulated device with
-// EmulatorOptions::counters.
+// counters_of returns the counts of all launches that have finished since the device was created or the
+// counts were cleared; clear_counters sets them to zero. Both wait for the kernel that runs on the device.
+// They throw UserError unless `device` is an emulated device with EmulatorOptions::counters.
 DeviceCounters counters_of(Device device, std::source_location here = std::source_location::current());
 void clear_counters(Device device, std::source_location here = std::source_location::current());
 

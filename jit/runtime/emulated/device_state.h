@@ -1,4 +1,5 @@
-// An emulated GPU: its options, memory and emulator. Not for users: they see Device::emulated.
+// Holds an emulated GPU: its options, memory and emulator. Internal: Device::emulated is the public
+// interface.
 //
 // There is one object for each architecture with each set of options. It is created when first needed and
 // kept until the process ends. The memory is memory of the host at the host's addresses; accesses outside of

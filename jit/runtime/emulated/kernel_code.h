@@ -1,4 +1,4 @@
-// The code of a kernel for an emulated device, and how it runs. Not for users.
+// Holds the code of a kernel for an emulated device, and runs it. Internal.
 #pragma once
 
 #include <kiln/jit/emulator/emulator.h>

@@ -1,4 +1,4 @@
-// Finds out whether there are emulated devices, and which device owns an address. Not for users.
+// Finds out whether there are emulated devices, and which device owns an address. Internal.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The interface between compile.cpp and the code generators of the three kinds of device. Not for users.
+// Declares the interface between compile.cpp and the code generators of the three kinds of device. Internal.
 #pragma once
 
 #include <kiln/jit/base/options.h>

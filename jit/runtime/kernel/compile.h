@@ -1,5 +1,5 @@
-// Compiles a recorded kernel, or loads its code from the kernel cache. Not for users: `kernel` and `assign`
-// use it.
+// Compiles a recorded kernel, or loads its code from the kernel cache. Internal: `kernel` and `assign` use
+// it.
 #pragma once
 
 #include <kiln/dsl/ir/expectations.h>

@@ -15,16 +15,18 @@ KILN_API_BEGIN
 namespace kiln {
 
 enum class CompilePolicy : std::uint8_t {
-  allow,
+  allow,  // compile whenever a launch needs it
   warn,   // log a warning for each compilation
   forbid, // throw a UserError that names the kernel, the config and the layout classes
 };
 
-// The policy of the process: the last one that was set, or else KILN_COMPILE_POLICY, or else allow.
+// compile_policy returns the policy of the process: the last one that was set, or else that of
+// KILN_COMPILE_POLICY, or else `allow`. set_compile_policy sets it.
 CompilePolicy compile_policy();
 void set_compile_policy(CompilePolicy policy);
 
-// Sets the policy of the process while it lives. Scopes must end in reverse order.
+// Sets the policy of the process while this object lives, and then restores the previous one. Scopes must end
+// in reverse order.
 class ScopedCompilePolicy {
 public:
   explicit ScopedCompilePolicy(CompilePolicy policy) : previous_(compile_policy()) {
@@ -38,7 +40,7 @@ private:
   CompilePolicy previous_;
 };
 
-// What compiling has cost this process so far. Thread-safe.
+// The cost of compiling in this process so far. Thread-safe.
 struct CompileStatistics {
   std::int64_t compiled = 0;  // kernels that LLVM compiled
   std::int64_t disk_hits = 0; // kernels that were loaded from the cache on disk

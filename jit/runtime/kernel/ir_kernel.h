@@ -1,5 +1,5 @@
-// Launches kernels that are given as tile IR, on every device, as `kernel` launches lambdas. Not for users:
-// for tools that have the text of a kernel but not its lambda.
+// Launches kernels that are given as tile IR, on every device, as `kernel` launches lambdas. Internal: for
+// tools that have the text of a kernel but not its lambda.
 //
 //   IrKernel add(ir::parse(text));
 //   std::vector<std::uint64_t> words = ...;          // in the order of dsl/ir/arguments.h

@@ -1,4 +1,5 @@
-// Kernels: a lambda in the tile language, which is compiled at its first launch.
+// Defines Kernel, and kernel(), which makes one from a lambda in the tile language. The first launch compiles
+// it.
 //
 //   KILN_DIM(BN);
 //   const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y, View<float, 1> out) {
@@ -16,22 +17,23 @@
 //   Scalar<T>       a T, or a number that T represents exactly
 //   raw::Ptr<T>     a T*
 //
-// Anything else is a C++ error. program_tile defines the grid; kernels that only use program_id are launched
-// with a Grid. Memory must live until the launch has finished.
+// Any other argument is a C++ error. program_tile defines the grid; a kernel that only uses program_id is
+// launched with a Grid. The memory of the arguments must live until the launch has finished.
 //
 // The first launch for a device, a config and the layout classes of the views (see layout_class.h) records
-// the lambda and compiles it, or loads the code from the kernel cache on disk. Later launches find the code
-// in the kernel and take about a microsecond. The lambda's captures are copied into the kernel.
+// the lambda and compiles it, or loads the code from the kernel cache on disk. Later launches find the
+// compiled code in the Kernel object and take about a microsecond. The captures of the lambda are copied into
+// the Kernel.
 //
-// Mistakes that can only be found at a launch are UserErrors, which launch itself throws before anything
-// runs: a failed `expects`, null or misaligned pointers, a config without the size of a dimension, a grid
-// that is too large. TargetError if ptxas or the driver rejects the code. A launch also throws the error of
-// an earlier command of its stream, see stream.h; a failed device_assert becomes such an error. An empty grid
+// Mistakes that can only be found at a launch are UserErrors, which launch() throws before anything runs: a
+// failed `expects`, null or misaligned pointers, a config without the size of a dimension, a grid that is too
+// large. It throws TargetError if ptxas or the driver rejects the code. It also throws the error of an
+// earlier command of its stream (see stream.h); a failed device_assert becomes such an error. An empty grid
 // runs nothing.
 //
-// On a CUDA device, arguments are memory of the device: Buffers or Tensors. A pointer to memory of the host
-// is a UserError that names the argument, unless the device can access it (pinned memory, or a machine whose
-// GPUs can access all memory). After a failed device_assert the CUDA device cannot be used again: see
+// On a CUDA device, arguments must be memory of the device: Buffers or Tensors. A pointer to host memory is a
+// UserError that names the argument, unless the device can access that memory (pinned memory, or a machine
+// whose GPUs can access all memory). After a failed device_assert the CUDA device cannot be used again: see
 // device.h.
 //
 // A Kernel is a handle: copies share the compiled code. All its functions are const and thread-safe.
@@ -77,7 +79,7 @@ private:
   KernelCore* core_;
 };
 
-// Words in front of the arguments that the launcher uses.
+// The number of words in front of the arguments, which the launcher uses.
 inline constexpr int launch_header_words = 9;
 
 void launch(KernelCore& core, Stream& stream, Location site, const Config& config, const Grid* grid,
@@ -108,7 +110,7 @@ struct DeviceAt {
   DeviceAt(Device d, Location here = Location::current()) : device(d), site(here) {}
 };
 
-// Detect calls of launch whose arguments are in the wrong order.
+// These detect calls of launch whose arguments are in the wrong order.
 template <class... A> inline constexpr bool begins_with_config = false;
 template <class C, class... A>
 inline constexpr bool begins_with_config<C, A...> = std::is_convertible_v<C, const Config&>;
@@ -132,11 +134,13 @@ private:
 
 } // namespace detail
 
+// A kernel with parameters of the types P, which are View, Scalar and raw::Ptr.
 template <class... P> class Kernel {
 public:
   explicit Kernel(detail::KernelHandle handle) : handle_(std::move(handle)) {}
 
-  // Queues the kernel on the stream and returns. UserError as described above.
+  // Queues the kernel on the stream and returns. The arguments are those described above, in the order of the
+  // parameters. Throws UserError and TargetError as described above.
   template <class... A> void launch(detail::StreamAt at, const Config& config, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
@@ -153,7 +157,7 @@ public:
       }
   }
 
-  // These report a missing or misplaced config or stream as a C++ error.
+  // The following overloads report a missing or misplaced config or stream as a C++ error.
   template <class... A>
     requires(!detail::begins_with_config<A...>)
   void launch(Stream&, A&&...) const {
@@ -178,8 +182,8 @@ public:
                   "a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)");
   }
 
-  // Runs the kernel in the reference interpreter of tile IR, which is slow, and returns when it is done.
-  // Every device is compared with it.
+  // Runs the kernel in the reference interpreter of tile IR, with arguments in host memory, and returns when
+  // it is done. It is slow; tests compare every device with it. Throws UserError as launch does.
   template <class... A> void interpret(const Config& config, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
@@ -208,29 +212,32 @@ public:
                   "interpret begins with the config, and takes no stream: interpret({BM = 64}, x, y)");
   }
 
-  // Compiles before the first launch. `layouts` has one class for each View parameter; without it, each class
-  // is the one that the parameter's type pins, or Aligned.
+  // Compiles the kernel for a device and a config before its first launch. `layouts` has one class for each
+  // View parameter; without it, each class is the one that the type of the parameter pins, or else Aligned.
+  // Throws UserError and TargetError as launch does.
   void warm_up(detail::DeviceAt at, const Config& config,
                std::initializer_list<LayoutClass> layouts = {}) const {
     detail::warm_up(*handle_, at.device, at.site, config, layouts);
   }
 
-  // Compiles for a kind of NVIDIA GPU ("sm_80", "sm_90a" or "sm_100a"), which need not be present, into the
-  // cache folder, where launches find the code. The folder can be copied to machines without ptxas. Needs
-  // ptxas.
+  // Compiles the kernel for an NVIDIA architecture ("sm_80", "sm_90a" or "sm_100a"), whose GPU need not be
+  // present, into the cache folder, where launches find the code. The folder can be copied to machines
+  // without ptxas. Throws UserError if ptxas is missing or the cache folder cannot be written, and
+  // TargetError if ptxas rejects the code.
   void precompile(detail::ArchitectureAt at, const Config& config,
                   std::initializer_list<LayoutClass> layouts = {}) const {
     detail::precompile(*handle_, at.name, at.site, config, layouts);
   }
 
-  // Records the kernel again and returns its tile IR.
+  // Records the kernel again and returns its tile IR. Throws UserError for a mistake in the lambda.
   std::shared_ptr<ir::Kernel> record(const Config& config = {}) const {
     return detail::record(*handle_, config);
   }
 
   const char* name() const { return detail::name_of(*handle_); }
-  SourceLocation location() const { return detail::location_of(*handle_); } // where the kernel was made
-  const detail::KernelHandle& handle() const { return handle_; }            // not for users
+  // Returns the line of the call of kernel().
+  SourceLocation location() const { return detail::location_of(*handle_); }
+  const detail::KernelHandle& handle() const { return handle_; } // internal
 
 private:
   template <class... A> static constexpr bool count_fits() {
@@ -242,8 +249,9 @@ private:
   detail::KernelHandle handle_;
 };
 
-// Makes a kernel from a lambda, or another callable, whose parameters are View, Scalar and raw::Ptr. The
-// lambda is recorded later, by the first launch or warm_up.
+// Makes a kernel from a lambda or another callable, whose parameters are View, Scalar and raw::Ptr. `name`
+// identifies the kernel in messages and profiles. The lambda is not called here, but by the first launch or
+// warm_up, which records it.
 template <class F>
 auto kernel(const char* name, F function, detail::Location where = detail::Location::current()) {
   auto make = [&]<class... P>(detail::ParameterList<P...>) {

@@ -17,13 +17,13 @@ class KernelCore;
 KILN_API_BEGIN
 namespace kiln::detail {
 
-// Identifies an argument of a call in errors.
+// Identifies an argument of a call in error messages.
 struct ArgumentPlace {
   const KernelCore& kernel;
   Location site; // has no line in calls that are not launches
   std::size_t index;
 };
-// UserError unless a Scalar parameter of this dtype represents the number.
+// Throw UserError unless a Scalar parameter of dtype `to` represents the number exactly.
 void check_integer_fits(std::int64_t value, DType to, const ArgumentPlace& place);
 void check_unsigned_fits(std::uint64_t value, DType to, const ArgumentPlace& place);
 
@@ -52,8 +52,9 @@ template <class T, int Rank> TensorView<const T, Rank> view_of(const Tensor<T, R
 
 // --- Parameters --------------------------------------------------------------------------------------------
 
-// `accepts<A>()` reports each mistake in one sentence. A is deduced from a forwarding reference. The primary
-// template is for types that are no kernel parameters, which `kernel` has reported already.
+// `accepts<A>()` returns whether a parameter of type P takes an argument of type A, which is deduced from a
+// forwarding reference. It reports each mistake in one sentence. The primary template is for types that
+// cannot be kernel parameters, which `kernel` has already reported.
 template <class P> struct HostArgument {
   static constexpr int words = 1;
   template <class A> static constexpr bool accepts() { return false; }

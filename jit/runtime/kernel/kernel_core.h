@@ -1,4 +1,4 @@
-// The state of a Kernel: how to record it, and the variants that have been compiled. Not for users.
+// Holds the state of a Kernel: how to record it, and the variants that have been compiled. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/compile.h>

@@ -1,5 +1,5 @@
-// Compiles kernels into the cache folder for GPUs that need not be present. Not for users: Kernel::precompile
-// and the command `kiln compile` use it.
+// Compiles kernels into the cache folder for GPUs that need not be present. Internal: Kernel::precompile and
+// the command `kiln compile` use it.
 //
 // A program that uses the folder (see KILN_CACHE_DIR) launches these kernels on any GPU of the architecture,
 // also if its own GPU code would come from another ptxas or driver. The folder must belong to the user, so a

@@ -1,4 +1,4 @@
-// Saves code that a driver or ptxas rejected, so that it can be tried outside of Kiln. Not for users.
+// Saves code that a driver or ptxas rejected, so that it can be tried outside of Kiln. Internal.
 #pragma once
 
 #include <string>

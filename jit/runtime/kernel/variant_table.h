@@ -1,4 +1,4 @@
-// Finds the compiled variants of a kernel by device, config and layout classes. Not for users.
+// Finds the compiled variants of a kernel by device, config and layout classes. Internal.
 //
 // It is an open-addressing hash table of pointers. Readers take no lock: a slot is null until its variant is
 // complete, and does not change afterwards. A table that becomes too full is replaced by one of twice the

@@ -17,7 +17,7 @@ using namespace records_test;
 
 namespace {
 
-// What writers share with the test, also after their end.
+// The memory that writers share with the test, also after their end.
 struct Shared {
   int committed[64]; // how many records each writer has stored
   bool all_started;  // no writer starts before, since the first might end before the last exists

@@ -1,4 +1,4 @@
-// Tests that the record store loads what was appended, whatever happens to its files.
+// Tests that the record store loads the records that were appended, even if its files are damaged.
 #include <catch2/catch.hpp>
 
 #include "left_out.h"

@@ -33,7 +33,8 @@ Space tiles() {
   return space;
 }
 
-// Seconds by waves of tiles, spills, and stages that hide loads; infinite if shared memory does not suffice.
+// Returns seconds that depend on waves of tiles, spills, and stages that hide loads; infinite if shared
+// memory is too small.
 double seconds_of(const BoundSpace& space, const Point& p, double size) {
   auto v = [&](std::size_t k) { return static_cast<double>(space.value(p, k)); };
   double m = v(0), n = v(1), k = v(2), warps = v(3), stages = v(4);

@@ -1,4 +1,4 @@
-// The fake driver's entry points for modules, functions and the linker.
+// Implements the fake driver's entry points for modules, functions and the linker.
 #include "entry.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The fake driver's entry points for devices and contexts.
+// Implements the fake driver's entry points for devices and contexts.
 #include "entry.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The fake driver's entry points for graphs, which are captured and replayed.
+// Implements the fake driver's entry points for graphs, which are captured and replayed.
 #include "entry.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The fake driver's entry points for launches. The stream's thread runs the kernels.
+// Implements the fake driver's entry points for launches. The stream's thread runs the kernels.
 #include "entry.h"
 
 #include <algorithm>

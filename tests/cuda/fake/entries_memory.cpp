@@ -1,4 +1,4 @@
-// The fake driver's entry points for memory: allocations, pools and copies.
+// Implements the fake driver's entry points for memory: allocations, pools and copies.
 #include "entry.h"
 
 #include <algorithm>

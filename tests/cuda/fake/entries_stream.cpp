@@ -1,4 +1,4 @@
-// The fake driver's entry points for streams and events.
+// Implements the fake driver's entry points for streams and events.
 #include "entry.h"
 
 #include <chrono>

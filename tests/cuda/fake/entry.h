@@ -1,4 +1,4 @@
-// Shared functions of the fake driver's entry points.
+// Declares functions that the fake driver's entry points share.
 #pragma once
 
 #include "fake_state.h"

@@ -1,4 +1,4 @@
-// The objects behind the fake driver's handles.
+// Defines the objects behind the fake driver's handles.
 #pragma once
 
 #include "fake_control.h"

@@ -1,4 +1,4 @@
-// Helpers for the tests of the kernel cache: temporary folders, recorded warnings and random payloads.
+// Provides helpers for tests of the kernel cache: temporary folders, recorded warnings and random payloads.
 #pragma once
 
 #include "temporary_folder.h"

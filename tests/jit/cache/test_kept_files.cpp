@@ -1,4 +1,4 @@
-// Tests that the files of KILN_KEEP are written to its folder, whatever the name of a kernel is.
+// Tests that the files of KILN_KEEP are written to its folder, for kernels of any name.
 #include "temporary_folder.h"
 
 #include <kiln/jit/base/options.h>

@@ -1,4 +1,4 @@
-// An emulated GPU with functions that upload and download vectors.
+// Wraps an emulated GPU with functions that upload and download vectors.
 #pragma once
 
 #include <kiln/jit/emulator/emulator.h>

@@ -1,4 +1,4 @@
-// Kernels that load a box of a tensor into shared memory or store it from there.
+// Provides kernels that load a box of a tensor into shared memory or store it from there.
 #pragma once
 
 #include "hopper.h"

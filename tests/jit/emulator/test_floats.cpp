@@ -406,7 +406,7 @@ TEST_CASE("approximations stay within the documented error", "[emulator]") {
   struct Case {
     const char* op;
     double (*f)(double);
-    double relative, absolute; // one of them suffices
+    double relative, absolute; // one of them must hold
     double from, to;
   };
   const Case cases[] = {

@@ -78,7 +78,8 @@ std::vector<CollectedKernel> kept_kernels(const std::string& folder) {
     kernel.layouts = cli::parse_layouts(without_spaces(line_after(text, "// layouts ")));
     found.push_back(std::move(kernel));
   }
-  // Of a kernel that ran with several configs, keep the one that sorts first, whatever the order of files.
+  // If a kernel ran with several configs, keep the one that sorts first, so that the order of files does not
+  // matter.
   std::ranges::sort(found, {}, [](const CollectedKernel& k) {
     return std::tuple(k.text, k.config.to_string(), k.layouts);
   });

@@ -1,4 +1,4 @@
-// Tests that tiles that each use computes again do not make the size of code explode.
+// Tests that free tiles, which each use computes again, do not make the code explode in size.
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/passes/passes.h>

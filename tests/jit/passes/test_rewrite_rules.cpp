@@ -89,7 +89,7 @@ std::vector<Term> orders_of(const Term& pattern) {
   return orders;
 }
 
-// What a term of a pattern is: an element of the dtype that the rule is tried for, or of a fixed type.
+// The type of a term of a pattern: an element of the dtype that the rule is tried for, or of a fixed type.
 enum class Place { Element, Bool, Offset };
 
 std::optional<Place> result_place(const Term& term) {

@@ -1,4 +1,5 @@
-// A handwritten softmax of rows of up to 4096 elements: 128 threads hold a row in registers.
+// Computes the softmax of rows of up to 4096 elements by a handwritten kernel, in which 128 threads hold a
+// row in registers.
 #include "block_reduce.cuh"
 
 extern "C" __global__ void __launch_bounds__(128, 1)
