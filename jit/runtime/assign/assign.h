@@ -87,7 +87,7 @@ void assign(Stream& stream, const TensorView<T, Rank>& out, const E& expression,
     constexpr bool fits = detail::fits_element<detail::whole_t<E>, std::remove_const_t<T>>();
     static_assert(fits, "the expression's dtype is not the output's: write cast<T>(expression)");
     if constexpr (writable && fits) {
-      auto whole = detail::as_whole_beside<T>(expression);
+      auto whole = detail::as_whole_of<T>(expression);
       constexpr bool ranks = decltype(whole)::rank <= Rank;
       static_assert(
           ranks, "the expression has more axes than the output, and operands only broadcast to the output");

@@ -374,8 +374,8 @@ auto where(const C& condition, const A& a, const B& b) {
         detail::ElementOf<detail::promote(detail::operand_dtype<X>(), detail::operand_dtype<Y>())>;
     using Leader = detail::leading_t<X, Y>;
     using T = typename std::conditional_t<std::is_void_v<Leader>, Numbers, std::type_identity<Leader>>::type;
-    return detail::make_whole<detail::whole_op::Where>(
-        detail::as_whole(condition), detail::as_whole_beside<T>(a), detail::as_whole_beside<T>(b));
+    return detail::make_whole<detail::whole_op::Where>(detail::as_whole(condition), detail::as_whole_of<T>(a),
+                                                       detail::as_whole_of<T>(b));
   }
 }
 
@@ -422,7 +422,7 @@ auto map(const F&, const X&... x) {
     return Poison{};
   } else {
     using T = detail::leading_t<detail::whole_t<X>...>;
-    using R = decltype(F{}(std::declval<const typename decltype(detail::as_whole_beside<T>(x))::tile&>()...));
+    using R = decltype(F{}(std::declval<const typename decltype(detail::as_whole_of<T>(x))::tile&>()...));
     constexpr bool is_tile = detail::TileLike<R>;
     static_assert(is_tile || detail::IsPoison<R>, "the function of map must return a tile");
     if constexpr (is_tile)

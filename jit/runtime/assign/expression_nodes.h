@@ -172,7 +172,7 @@ template <class X> using whole_t = typename WholeType<std::remove_cvref_t<X>>::t
 
 // Returns a number as the leaf of the dtype that it takes next to an operand of element type T, and the node
 // of anything else.
-template <class T, class X> auto as_whole_beside(const X& x) {
+template <class T, class X> auto as_whole_of(const X& x) {
   if constexpr (Number<X>)
     return NumberLeaf<typename ElementOf<number_dtype<X, T>>::type, X>{x};
   else
@@ -183,7 +183,7 @@ template <class Op, class... A> WholeNode<Op, A...> make_whole(const A&... a) { 
 // Makes a node. Numbers take the dtype of the other operands.
 template <class Op, class... X> auto whole(const X&... x) {
   using T = leading_t<whole_t<X>...>;
-  return make_whole<Op>(as_whole_beside<T>(x)...);
+  return make_whole<Op>(as_whole_of<T>(x)...);
 }
 
 // The same, but returns Poison if `ok` is false or an operand is Poison.

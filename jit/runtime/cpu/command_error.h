@@ -19,7 +19,7 @@ public:
     if (failed()) tell();
   }
   // The error if check() has not thrown it yet, or else null.
-  std::exception_ptr untold() const {
+  std::exception_ptr unreported() const {
     std::lock_guard lock(mutex_);
     return told_ ? nullptr : error_;
   }

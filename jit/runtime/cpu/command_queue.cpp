@@ -256,7 +256,7 @@ void CommandQueue::clear_error() {
 
 std::exception_ptr CommandQueue::finish() noexcept {
   drain();
-  return error_.untold();
+  return error_.unreported();
 }
 
 void CommandQueue::reset_in_child() noexcept {

@@ -76,7 +76,7 @@ bool Queue::idle() const {
 std::exception_ptr Queue::finish() noexcept {
   const bool was_lost = device_.lost();
   drain();
-  if (was_lost || !device_.lost()) return commands_->error().untold();
+  if (was_lost || !device_.lost()) return commands_->error().unreported();
   try {
     device_.check_usable();
   } catch (...) {

@@ -31,7 +31,7 @@ std::vector<std::int64_t> random_extents(std::mt19937_64& random, int rank, std:
 // Does what assign does, but executes the kernel with a given function.
 template <class T, int Rank, class E>
 void evaluate(const TensorView<T, Rank>& out, const E& expression, bool interpreted) {
-  auto whole = detail::as_whole_beside<T>(expression);
+  auto whole = detail::as_whole_of<T>(expression);
   using W = decltype(whole);
   detail::AssignOperand operands[W::leaves];
   detail::AssignOperand* next = operands;
