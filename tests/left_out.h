@@ -1,5 +1,8 @@
-// Shortens long tests under a sanitizer, where they take ten to forty times as long, and where they run again
-// only to record kernels.
+// Shortens tests that run many cases or rounds of random data.
+//
+// A run takes half of them, and others in each run. KILN_TEST_ALL=1 takes all. Under a sanitizer, where they
+// take ten to forty times as long, and with KILN_TEST_FEW_ROUNDS=1, for runs that only record kernels, it is a
+// quarter.
 #pragma once
 
 #include <kiln/jit/base/sanitized.h>
@@ -8,18 +11,21 @@
 
 namespace kiln::test {
 
-// Whether a quarter of the random data is enough: under a sanitizer, and if KILN_TEST_FEW_ROUNDS is set.
-inline bool few_rounds() {
-  static const bool few = sanitized || std::getenv("KILN_TEST_FEW_ROUNDS");
-  return few;
+// One of how many cases is run.
+inline unsigned one_of() {
+  static const unsigned n = std::getenv("KILN_TEST_ALL")                        ? 1
+                            : sanitized || std::getenv("KILN_TEST_FEW_ROUNDS") ? 4
+                                                                               : 2;
+  return n;
 }
 
-// Whether to skip one of many cases: with few rounds three of four, chosen at random, and none otherwise.
-template <class Generator> bool left_out(Generator& random) { return few_rounds() && random() % 4 != 0; }
+// Whether to skip one of many cases, chosen at random.
+template <class Generator> bool left_out(Generator& random) { return random() % one_of() != 0; }
 
-// The number of rounds of random data to run out of `count`: with few rounds a quarter, but at least one.
+// The number of rounds of random data to run out of `count`, at least one.
 template <class Count> Count rounds(Count count) {
-  return !few_rounds() || count == 0 ? count : count < 4 ? 1 : count / 4;
+  const auto share = static_cast<Count>(count / static_cast<Count>(one_of()));
+  return count == 0 || share > 0 ? share : 1;
 }
 
 } // namespace kiln::test
