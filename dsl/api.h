@@ -8,6 +8,9 @@
 #define KILN_API_BEGIN _Pragma("GCC visibility push(default)")
 #define KILN_API_END _Pragma("GCC visibility pop")
 
+/* Marks an explicit instantiation of a public function template: g++ does not take this from the template. */
+#define KILN_API_INSTANCE __attribute__((visibility("default")))
+
 /* Marks functions and nested classes of these declarations that are not exported. Other classes that a public
  * header only declares stand before KILN_API_BEGIN.
  */

@@ -128,8 +128,8 @@ void launch_activation_mul(detail::StreamAt at, const TensorView<const T, 2>& ga
 } // namespace
 
 #define KILN_OPS_ELEMENTWISE(T)                                                                              \
-  template const ActivationKernel<T>& activation_kernel<T>(Activation);                                      \
-  template const ActivationMulKernel<T>& activation_mul_kernel<T>(Activation);                               \
+  template KILN_API_INSTANCE const ActivationKernel<T>& activation_kernel<T>(Activation);                    \
+  template KILN_API_INSTANCE const ActivationMulKernel<T>& activation_mul_kernel<T>(Activation);             \
   void activation(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y,                     \
                   Activation activation) {                                                                   \
     launch_activation(stream, x, y, activation);                                                             \

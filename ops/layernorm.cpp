@@ -96,8 +96,8 @@ void launch_layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorV
 } // namespace
 
 #define KILN_OPS_LAYERNORM(T)                                                                                \
-  template const LayernormKernel<T>& layernorm_kernel<T>();                                                  \
-  template const LayernormKernel<T>& layernorm_looped_kernel<T>();                                           \
+  template KILN_API_INSTANCE const LayernormKernel<T>& layernorm_kernel<T>();                                \
+  template KILN_API_INSTANCE const LayernormKernel<T>& layernorm_looped_kernel<T>();                         \
   void layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,            \
                  TensorView<const T, 1> beta, TensorView<T, 2> y, NormOptions options) {                     \
     launch_layernorm(stream, x, gamma, beta, y, options);                                                    \

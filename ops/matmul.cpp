@@ -113,8 +113,8 @@ void launch_linear(detail::StreamAt at, const TensorView<const T, 2>& x, const T
 } // namespace
 
 #define KILN_OPS_MATMUL(T)                                                                                   \
-  template const MatmulKernel<T>& matmul_kernel<T>(Activation);                                              \
-  template const LinearKernel<T>& linear_kernel<T>(Activation);                                              \
+  template KILN_API_INSTANCE const MatmulKernel<T>& matmul_kernel<T>(Activation);                            \
+  template KILN_API_INSTANCE const LinearKernel<T>& linear_kernel<T>(Activation);                            \
   void matmul(detail::StreamAt stream, TensorView<const T, 2> a, TensorView<const T, 2> b,                   \
               TensorView<T, 2> c, MatmulOptions options) {                                                   \
     launch_matmul(stream, a, b, c, options);                                                                 \

@@ -79,8 +79,8 @@ void launch_rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorVie
 } // namespace
 
 #define KILN_OPS_RMSNORM(T)                                                                                  \
-  template const RmsnormKernel<T>& rmsnorm_kernel<T>();                                                      \
-  template const RmsnormKernel<T>& rmsnorm_looped_kernel<T>();                                               \
+  template KILN_API_INSTANCE const RmsnormKernel<T>& rmsnorm_kernel<T>();                                    \
+  template KILN_API_INSTANCE const RmsnormKernel<T>& rmsnorm_looped_kernel<T>();                             \
   void rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,              \
                TensorView<T, 2> y, NormOptions options) {                                                    \
     launch_rmsnorm(stream, x, gamma, y, options);                                                            \

@@ -76,8 +76,8 @@ void launch_softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorVie
 } // namespace
 
 #define KILN_OPS_SOFTMAX(T)                                                                                  \
-  template const SoftmaxKernel<T>& softmax_kernel<T>();                                                      \
-  template const SoftmaxKernel<T>& softmax_looped_kernel<T>();                                               \
+  template KILN_API_INSTANCE const SoftmaxKernel<T>& softmax_kernel<T>();                                    \
+  template KILN_API_INSTANCE const SoftmaxKernel<T>& softmax_looped_kernel<T>();                             \
   void softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y) {                      \
     launch_softmax(stream, x, y);                                                                            \
   }

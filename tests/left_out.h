@@ -13,7 +13,7 @@ namespace kiln::test {
 
 // One of how many cases is run.
 inline unsigned one_of() {
-  static const unsigned n = std::getenv("KILN_TEST_ALL")                        ? 1
+  static const unsigned n = std::getenv("KILN_TEST_ALL")                       ? 1
                             : sanitized || std::getenv("KILN_TEST_FEW_ROUNDS") ? 4
                                                                                : 2;
   return n;

@@ -2,8 +2,8 @@
 //
 // Results are compared bitwise where the operation is exact, and within the documented error where it is not.
 #include "cpu_runner.h"
-#include "other_cpus.h"
 #include "left_out.h"
+#include "other_cpus.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
