@@ -11,8 +11,8 @@
 /* Marks an explicit instantiation of a public function template: g++ does not take this from the template. */
 #define KILN_API_INSTANCE __attribute__((visibility("default")))
 
-/* Marks functions and nested classes of these declarations that are not exported. Other classes that a public
- * header only declares stand before KILN_API_BEGIN.
+/* Marks nested classes whose members are not exported. What else a public header declares for Kiln's own use
+ * stands outside of the marks above.
  */
 #define KILN_INTERNAL __attribute__((visibility("hidden")))
 

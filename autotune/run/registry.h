@@ -46,17 +46,23 @@ public:
   explicit TunableRegistration(TunableKernel kernel);
 };
 
+} // namespace kiln::tune
+KILN_API_END
+
+namespace kiln::tune {
+
+// The rest is for Kiln itself and is not exported.
+
 // Return all kernels, sorted by name, and the kernel of one name (null if there is none). The pointers stay
 // valid until the process ends.
-KILN_INTERNAL std::vector<const TunableKernel*> tunable_kernels();
-KILN_INTERNAL const TunableKernel* find_tunable(std::string_view name);
+std::vector<const TunableKernel*> tunable_kernels();
+const TunableKernel* find_tunable(std::string_view name);
 
 // Makes the task of tuning a kernel for a dtype and a shape on a device. `shape` lists the sizes that differ
 // from the defaults, "M=512,N=512", or all sizes in order, "512x512x256"; if it is empty, all sizes have
 // their defaults. `dtype` is a name, or empty for the default. Throws UserError for a size or dtype that the
 // kernel does not have, and if its space has no seed.
-KILN_INTERNAL Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
-                             Device device);
+Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
+               Device device);
 
 } // namespace kiln::tune
-KILN_API_END

@@ -47,12 +47,6 @@ struct TuneOptions {
   std::optional<int> interruptions_before = {};
 };
 
-// Returns the limits of a run with these options.
-KILN_INTERNAL Budget budget_of(const TuneOptions& options);
-// Returns the rates of the device, as machine_of does. If measuring them would take too much of the budget,
-// assumed rates are returned.
-KILN_INTERNAL Machine machine_for(Device device, const TuneOptions& options);
-
 // The result of a tuning run.
 struct Tuning {
   std::shared_ptr<const Task> task;
@@ -77,11 +71,6 @@ struct Tuning {
   const Measurement* of(const Point& point) const; // null if it was not measured
 };
 
-// Performs a tuning run. If the time is too short even for measuring the first legal seed, the result has no
-// winner. Throws UserError if a size of the problem is 0, if the compile policy forbids compiling, if no seed
-// is legal, or if the first legal seed does not run or computes a wrong result.
-KILN_INTERNAL Tuning tune(const Task& task, const TuneOptions& options);
-
 // The config that pick() chose.
 struct Picked {
   Config config;
@@ -91,14 +80,6 @@ struct Picked {
   bool known = false; // from wisdom or the database
   bool stale = false; // known, but found with other versions of the tools: should be confirmed
 };
-// Chooses a config without measuring: from wisdom files, else from the database, else by the analytic model.
-// Mode `off` always gives the first seed. Throws UserError if the space has no seed, and in mode `pinned` if
-// no wisdom file has a config.
-KILN_INTERNAL Picked pick(const Task& task, Mode mode);
-// Like pick, but without the analytic model and the seed: returns nothing if neither wisdom files nor the
-// database have a config for this problem or one close to it. In mode `pinned`, throws UserError if no wisdom
-// file has one.
-KILN_INTERNAL std::optional<Picked> pick_known(const Task& task, Mode mode);
 
 // Ends the tuning runs of this process; they keep the results that they have. Safe to call in signal
 // handlers.
@@ -106,8 +87,36 @@ void interrupt_tuning() noexcept;
 // Returns how often interrupt_tuning() was called.
 int interruptions() noexcept;
 
-// Returns all measured points of a run as a table.
-KILN_INTERNAL Table table_of(const Tuning& tuning);
-
 } // namespace kiln::tune
 KILN_API_END
+
+namespace kiln::tune {
+
+// The rest is for Kiln itself and is not exported.
+
+// Returns the limits of a run with these options.
+Budget budget_of(const TuneOptions& options);
+
+// Returns the rates of the device, as machine_of does. If measuring them would take too much of the budget,
+// assumed rates are returned.
+Machine machine_for(Device device, const TuneOptions& options);
+
+// Performs a tuning run. If the time is too short even for measuring the first legal seed, the result has no
+// winner. Throws UserError if a size of the problem is 0, if the compile policy forbids compiling, if no seed
+// is legal, or if the first legal seed does not run or computes a wrong result.
+Tuning tune(const Task& task, const TuneOptions& options);
+
+// Chooses a config without measuring: from wisdom files, else from the database, else by the analytic model.
+// Mode `off` always gives the first seed. Throws UserError if the space has no seed, and in mode `pinned` if
+// no wisdom file has a config.
+Picked pick(const Task& task, Mode mode);
+
+// Like pick, but without the analytic model and the seed: returns nothing if neither wisdom files nor the
+// database have a config for this problem or one close to it. In mode `pinned`, throws UserError if no wisdom
+// file has one.
+std::optional<Picked> pick_known(const Task& task, Mode mode);
+
+// Returns all measured points of a run as a table.
+Table table_of(const Tuning& tuning);
+
+} // namespace kiln::tune

@@ -47,15 +47,11 @@ class CommandQueue;
 } // namespace kiln::detail
 namespace kiln::cuda {
 class Queue;
+Queue& queue_of(Stream& stream);
 } // namespace kiln::cuda
 
 KILN_API_BEGIN
 namespace kiln {
-
-class Stream;
-namespace cuda {
-KILN_INTERNAL Queue& queue_of(Stream& stream);
-} // namespace cuda
 
 // The action that a command function must take. Each command function is called exactly once: with Run, or
 // with Discard if an earlier command has failed, in which case it must only release what its payload owns.

@@ -16,11 +16,17 @@ inline constexpr int wrong_usage = 2; // exit code
 // failure, or wrong_usage.
 int run(int argc, char** argv);
 
-// If --json is among the words, prints {"error": "..."} to the standard output, for programs that read JSON.
-KILN_INTERNAL void print_json_error(int argc, char** argv, const std::string& error);
-
-// Returns the name that the user probably meant by `typed`, or an empty string if none is close to it.
-KILN_INTERNAL std::string nearest(std::string_view typed, const std::vector<std::string>& names);
-
 } // namespace kiln::cli
 KILN_API_END
+
+namespace kiln::cli {
+
+// The rest is for Kiln itself and is not exported.
+
+// If --json is among the words, prints {"error": "..."} to the standard output, for programs that read JSON.
+void print_json_error(int argc, char** argv, const std::string& error);
+
+// Returns the name that the user probably meant by `typed`, or an empty string if none is close to it.
+std::string nearest(std::string_view typed, const std::vector<std::string>& names);
+
+} // namespace kiln::cli

@@ -90,14 +90,20 @@ private:
   detail::Registered<RegisteredKernel> link_;
 };
 
-// Return what `kiln` lists, sorted by name: the commands, the subcommands of one command (those that were
-// registered separately), and the kernels.
-KILN_INTERNAL std::vector<const Command*> commands();
-KILN_INTERNAL std::vector<const Command*> subcommands(std::string_view command);
-KILN_INTERNAL std::vector<const RegisteredKernel*> kernels();
-KILN_INTERNAL const Command* find_command(std::string_view name);         // null if there is none
-KILN_INTERNAL const RegisteredKernel* find_kernel(std::string_view name); // null if there is none
-
 } // namespace cli
 } // namespace kiln
 KILN_API_END
+
+namespace kiln::cli {
+
+// The rest is for Kiln itself and is not exported.
+
+// Return what `kiln` lists, sorted by name: the commands, the subcommands of one command (those that were
+// registered separately), and the kernels.
+std::vector<const Command*> commands();
+std::vector<const Command*> subcommands(std::string_view command);
+std::vector<const RegisteredKernel*> kernels();
+const Command* find_command(std::string_view name);         // null if there is none
+const RegisteredKernel* find_kernel(std::string_view name); // null if there is none
+
+} // namespace kiln::cli
