@@ -6,6 +6,7 @@
 
 #include <kiln/jit/base/sanitized.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <dirent.h>
 #include <fstream>
 #include <functional>
+#include <pthread.h>
 #include <random>
 #include <sched.h>
 #include <sys/resource.h>
@@ -193,4 +195,34 @@ TEST_CASE("a kernel without memory for its scratch fails with the size") {
   if (sanitized) return; // sanitizers do not work with a limit on the address space
   for (const char* threads : {"1", "3"})
     CHECK(run_case("scratch", threads) == 0);
+}
+
+TEST_CASE("a kernel is compiled on a thread with 256 KiB of stack") {
+  if (sanitized) return; // sanitizers make stack frames larger
+  pthread_attr_t attributes;
+  REQUIRE(pthread_attr_init(&attributes) == 0);
+  REQUIRE(pthread_attr_setstacksize(&attributes, std::size_t{256} << 10) == 0);
+  static std::atomic<int> right{0};
+  pthread_t thread;
+  const auto work = [](void*) -> void* {
+    static std::uint64_t made =
+        0; // a kernel that is in no cache, and needs a product, a reduction and functions
+    const auto value = static_cast<float>(fresh_seed() % 1000003 + ++made);
+    const auto fresh = kernel("small stack", [value](View<const float, 2> a, View<float, 2> c) {
+      auto [m, n] = program_tile(c, BM, BN);
+      Tile t = a.tile(m, n).load();
+      Tile p = dot(t, trans(t));
+      c.tile(m, n).store(exp(t) + expand<1>(sum(p, axis<1>)) * 0.f + value);
+    });
+    std::vector<float> a(32 * 32), c(32 * 32);
+    Stream stream;
+    fresh.launch(stream, {BM = 32, BN = 32}, TensorView(a, {32, 32}), TensorView(c, {32, 32}));
+    stream.synchronize();
+    right = c[77] == 1 + value;
+    return nullptr;
+  };
+  REQUIRE(pthread_create(&thread, &attributes, work, nullptr) == 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  CHECK(right == 1);
 }
