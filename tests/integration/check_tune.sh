@@ -72,7 +72,7 @@ limited tune softmax --shape 101x303 --trials 2 --report limited.html | grep -q 
   echo "check_tune: a report that exceeds the limit of file size is not reported"
   failures=$((failures + 1))
 }
-limited tune softmax --shape 16x64 --warm --table limited.json | grep -q '^kiln: cannot write limited.json: File too large' || {
+limited tune softmax --shape 101x303 --warm --table limited.json | grep -q '^kiln: cannot write limited.json: File too large' || {
   echo "check_tune: a table that exceeds the limit of file size is not reported"
   failures=$((failures + 1))
 }
