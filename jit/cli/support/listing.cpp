@@ -44,15 +44,18 @@ public:
   }
 
 private:
-  // Opens the file by its name, or else below the folder, without the leading "../" that led out of the build
-  // folder.
+  // Opens the file by its name, or else the file in the folder whose path ends like the name for as long as
+  // possible: the name may be relative to a build folder, or of another machine.
   std::ifstream open(const std::string& file) const {
     std::ifstream in(file);
-    if (in || file.rfind('/', 0) == 0) return in;
     std::string_view below = file;
-    while (below.rfind("../", 0) == 0)
-      below.remove_prefix(3);
-    return std::ifstream(folder_ + "/" + std::string(below));
+    while (!in) {
+      in = std::ifstream(folder_ + "/" + std::string(below));
+      const auto slash = below.find('/');
+      if (slash == std::string_view::npos) break;
+      below.remove_prefix(slash + 1);
+    }
+    return in;
   }
 
   std::string folder_;

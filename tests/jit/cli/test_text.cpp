@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <unistd.h>
 
@@ -70,6 +71,23 @@ TEST_CASE("instructions follow the source line that they were compiled from", "[
                                  ":2: second;\n    pushq\t%rbx\n    popq\t%rbx\n.LBB0_1:\n  ; " + name +
                                  ":7\n    retq\n    nop\n  ; " + name + ":2: second;\n    nop\n");
   std::remove(path);
+}
+
+TEST_CASE("a source file is found in the given folder by the end of its path", "[cli]") {
+  char folder[] = "/tmp/kiln_listing_XXXXXX";
+  REQUIRE(mkdtemp(folder));
+  const std::filesystem::path root = folder;
+  std::filesystem::create_directories(root / "ops");
+  std::ofstream(root / "ops" / "kernel.cpp") << "right;\n";
+  std::ofstream(root / "kernel.cpp") << "wrong;\n";
+  for (const char* name :
+       {"../ops/kernel.cpp", "../../far/away/ops/kernel.cpp", "/no/such/folder/ops/kernel.cpp"}) {
+    const std::string assembly = std::string("\t.file\t1 \"") + name + "\"\nkernel:\n\t.loc\t1 1 0\n\tnop\n";
+    CHECK(listing(assembly, root) == std::string("kernel:\n  ; ") + name + ":1: right;\n    nop\n");
+  }
+  const std::string assembly = "\t.file\t1 \"../ops/other.cpp\"\nkernel:\n\t.loc\t1 1 0\n\tnop\n";
+  CHECK(listing(assembly, root) == "kernel:\n  ; ../ops/other.cpp:1\n    nop\n");
+  std::filesystem::remove_all(root);
 }
 
 TEST_CASE("numbers get the unit that fits", "[cli]") {
