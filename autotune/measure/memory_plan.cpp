@@ -2,6 +2,7 @@
 #include <kiln/autotune/measure/memory_plan.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/passes/parameter_uses.h>
 
 #include <algorithm>
 #include <numeric>
@@ -49,27 +50,6 @@ void check_parameter(const Argument& a, const ir::Type& type, std::size_t index)
     refuse(index,
            "has " + std::to_string(a.extents.size()) + " extents, but the kernel takes  " + type.to_string());
   if (wanted == Kind::pointer && a.bytes <= 0) refuse(index, "is a pointer to 0 bytes");
-}
-
-// Returns which parameters the kernel may read through.
-std::vector<bool> read_parameters(const ir::Kernel& kernel) {
-  const auto& parameters = kernel.body.args;
-  std::vector<bool> read(parameters.size());
-  bool pointers = false; // some operation reads through pointers of unknown origin
-  std::vector<bool> pointed(parameters.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    pointed[i] = parameters[i]->type.pointer;
-  ir::walk(kernel.body, [&](const ir::Op& op) {
-    pointers |= op.is(Opcode::Load) || op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas);
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (op.operands.empty() || op.operands[0] != parameters[i].get()) continue;
-      if (op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather)) read[i] = true;
-      if (op.is(Opcode::ViewPtrs)) pointed[i] = true;
-    }
-  });
-  for (std::size_t i = 0; i < read.size(); ++i)
-    read[i] = read[i] || (pointers && pointed[i]);
-  return read;
 }
 
 double coarseness(DType t) {
@@ -134,7 +114,7 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
     const bool placed_a = arguments[a].address != 0, placed_b = arguments[b].address != 0;
     return placed_a != placed_b ? placed_a : placed_a && lowest(a) < lowest(b);
   });
-  const std::vector<bool> read = read_parameters(kernel);
+  const std::vector<passes::ParameterUse> uses = passes::parameter_uses(kernel);
   MemoryPlan plan;
   plan.places.resize(arguments.size());
   std::uint64_t base = 0, end = 0; // of the current block, as application addresses
@@ -159,7 +139,7 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
     if (placed) end = std::max(end, base + static_cast<std::uint64_t>(place.begin + bytes));
     if (!a.readonly && !block.written) block.dtype = a.dtype;
     block.written |= !a.readonly;
-    block.read |= a.readonly || read[i] || a.fill.kind != Fill::Kind::random;
+    block.read |= a.readonly || uses[i].read || a.fill.kind != Fill::Kind::random;
   }
   constexpr std::int64_t most = std::int64_t{1} << 46;
   for (const Block& b : plan.blocks)
