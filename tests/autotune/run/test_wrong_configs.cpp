@@ -16,7 +16,7 @@ KILN_DIM(BN);
 
 // BN = 64 is the seed. The kernels below compute something else for larger tiles.
 tune::Space seeded_space() { return tune::Space().pow2(BN, 64, 1024).seed({{"BN", 64}}); }
-constexpr tune::TuneOptions short_search() { return {.effort = tune::quick, .trials = 5}; }
+tune::TuneOptions short_search() { return {.effort = tune::quick, .trials = 5}; }
 
 // Tunes the kernel, which is right with the seed alone, and returns the size of its tiles.
 template <class K, class... A> std::int64_t tuned_size(const K& kernel, A&... arguments) {
