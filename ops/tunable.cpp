@@ -96,7 +96,7 @@ Space row_space(DType dtype, const Problem& p, Device device) {
       .require("a part is less than the row",
                [columns](const Choice& c) { return c[detail::whole_knob] || c[BN] < columns; })
       .require("parts are worth their loop",
-               [columns](const Choice& c) { return c[detail::whole_knob] || c[BN] >= 64; })
+               [](const Choice& c) { return c[detail::whole_knob] || c[BN] >= 64; })
       .require("there are so many rows",
                [](const Choice& c, const Problem& p) { return c[BM] < 2 * p["M"] || c[BM] == 1; });
   if (device.is_cpu())
