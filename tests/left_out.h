@@ -1,8 +1,5 @@
-// Shortens tests that run many cases or rounds of random data.
-//
-// A run takes half of them, and others in each run. KILN_TEST_ALL=1 takes all. Under a sanitizer, where they
-// take ten to forty times as long, and with KILN_TEST_FEW_ROUNDS=1, for runs that only record kernels, it is a
-// quarter.
+// Shortens long tests under a sanitizer, where they take ten to forty times as long, and with
+// KILN_TEST_FEW_ROUNDS=1, for runs that only record kernels: a quarter of the cases or rounds is run there.
 #pragma once
 
 #include <kiln/jit/base/sanitized.h>
@@ -13,9 +10,7 @@ namespace kiln::test {
 
 // One of how many cases is run.
 inline unsigned one_of() {
-  static const unsigned n = std::getenv("KILN_TEST_ALL")                       ? 1
-                            : sanitized || std::getenv("KILN_TEST_FEW_ROUNDS") ? 4
-                                                                               : 2;
+  static const unsigned n = sanitized || std::getenv("KILN_TEST_FEW_ROUNDS") ? 4 : 1;
   return n;
 }
 
