@@ -1,6 +1,6 @@
 // Tests whole kernels for sm_90a: a warp-specialised matmul with a ring of stages, right and with mistakes.
 #include "hopper.h"
-#include "one_instruction.h"
+#include "jit/emulator/instructions/one_instruction.h"
 #include "test_seed.h"
 
 #include <kiln/jit/base/sanitized.h>
