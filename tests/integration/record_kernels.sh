@@ -8,8 +8,6 @@ fail() { echo "record_kernels: $1"; exit 1; }
 rm -rf "$folder" && mkdir -p "$folder" && cd "$folder" || exit 1
 # A fixed seed, so that every run records the same kernels and variants, and a failure can be repeated.
 export KILN_KEEP=tile KILN_KEEP_DIR=$folder KILN_TEST_SEED=1
-# A quarter of the random data is enough: more rounds would record the same kernels again.
-export KILN_TEST_FEW_ROUNDS=1
 
 "$api_tests" >api_tests.log 2>&1 || fail "api_tests failed, see $folder/api_tests.log"
 # The files of unit tests with handwritten kernels; random kernels have separate tests.
