@@ -1,5 +1,6 @@
 // Decodes and executes cvt, cvta and isspacep.
 #include "decoder.h"
+#include <kiln/jit/emulator/core/block.h>
 #include <kiln/jit/emulator/core/memory.h>
 #include <kiln/jit/emulator/core/number.h>
 #include <kiln/jit/emulator/core/warp.h>
