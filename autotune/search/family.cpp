@@ -13,7 +13,7 @@ constexpr float missing = std::numeric_limits<float>::quiet_NaN();
 } // namespace
 
 FamilyColumns::FamilyColumns(const std::vector<Table>& tables, std::size_t table)
-    : tables_(tables), table_(table), sources_(tables.size()) {
+    : tables_(tables), sources_(tables.size()) {
   std::vector<std::size_t> family{table};
   for (std::size_t t = 0; t < tables.size(); ++t)
     if (t != table && tables[t].family == tables[table].family) others_.push_back(t), family.push_back(t);

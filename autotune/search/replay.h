@@ -67,7 +67,6 @@ private:
     std::vector<float> ids; // the column's value for each value of the knob
   };
   const std::vector<Table>& tables_;
-  std::size_t table_;
   std::vector<std::size_t> others_;          // other tables of the family
   std::vector<std::vector<Source>> sources_; // by table and column; empty for other families
 };
