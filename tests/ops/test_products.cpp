@@ -12,11 +12,12 @@ KILN_DIM(BK);
 
 namespace {
 
+// The sizes of a product, and tiles that fit the shared memory of any GPU with elements of `element_bytes`.
 struct Sizes {
   std::int64_t m, n, k;
   Config config;
 
-  explicit Sizes(Random& random) {
+  explicit Sizes(Random& random, std::size_t element_bytes = sizeof(float)) {
     auto one_of = [&](std::initializer_list<std::int64_t> values) {
       return values.begin()[random.integer(0, static_cast<std::int64_t>(values.size()) - 1)];
     };
@@ -24,7 +25,8 @@ struct Sizes {
     m = random.integer(1, quick ? 130 : 40), n = random.integer(1, quick ? 150 : 50);
     k = quick ? one_of({0, 1, 2, 31, 64, 130, 513, 601, 1024, 1029}) : one_of({0, 1, 2, 31, 64, 70});
     config = {BM = one_of({1, 2, 5, 8, 16, 32, 48, 64}), BN = one_of({8, 16, 24, 32, 64, 128}),
-              BK = one_of({1, 8, 16, 24, 32, 64, 128})};
+              BK = element_bytes > sizeof(float) ? one_of({1, 8, 16, 24, 32, 64})
+                                                 : one_of({1, 8, 16, 24, 32, 64, 128})};
   }
   std::string text() const {
     return std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k) + ", " +
@@ -73,7 +75,7 @@ TEMPLATE_TEST_CASE("a product of any sizes and tiles is exact where its sums are
   KILN_SEED(random);
   const int low = std::is_unsigned_v<T> ? 0 : -4;
   for (int round = 0; round < rounds(4); ++round) {
-    const Sizes s(random);
+    const Sizes s(random, sizeof(T));
     INFO(s.text());
     Strided<T, 2> a(random, {s.m, s.k}, integers(random, low, 4)),
         b(random, {s.k, s.n}, integers(random, low, 4));
