@@ -9,7 +9,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   demo    build the library, the kiln command and the samples, then run the samples, with sizes, times and the share
           of this machine's limits
   test    build everything, then run all tests; further arguments go to ctest (-R NAME, -LE slow, ...)
-  build   install what is missing, configure and build; further arguments go to ninja (a target, ...)
+  build   install what is missing, configure and build; further arguments -DNAME=VALUE go to CMake, others to ninja
+          (a target, ...)
   asan    the quick tests under the address and undefined-behaviour sanitizers, built with clang 19
   tsan    the quick tests under the thread sanitizer
   clang   the quick tests, built with clang 19 file by file
@@ -21,13 +22,19 @@ usage: ./build.sh COMMAND [ARGUMENT...]
 environment:
   KILN_BUILD_DIR  the build folder (default: build; build-asan, build-tsan and build-clang for those commands)
   KILN_JOBS       how many compilers and tests run at once (default: by CPUs and memory)
-  CC, CXX         the compilers (default: g++)
+  CC, CXX         the compilers (default: g++); if only one of them is set, the other is the one that belongs to it.
+                  asan and clang always use clang 19
 
 requirements:
-  system     Linux on x86-64; Debian 12 for the installation of packages, elsewhere install what ./build.sh setup lists
+  system     Linux on x86-64. On Debian 12, missing packages are installed from Debian's own archive; elsewhere, install
+             what ./build.sh setup lists
   compilers  g++ 12 or newer, CMake 3.25, Ninja, LLVM 22; clang 19 for asan and clang
   memory     1.5 GB for each job
-  disk       1 GB for packages, 1 GB for a build; 3 GB for one with sanitizers
+  disk       1.2 GB for the packages that the library needs, 2.2 GB with the optional ones; 1.3 GB for a build, 1.7 GB
+             after the tests have run, 3 GB for a build with sanitizers
+
+Benchmarks also compare Kiln with PyTorch, if benchmarks/install_pytorch.sh was run: it installs PyTorch with pip, by
+default with CUDA, or from the PyTorch project's index of CPU-only wheels, whose address its installation page gives.
 END
 }
 
@@ -57,18 +64,18 @@ missing() {
   done
 }
 
-has_candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+has_candidate() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
 
 llvm_help='none of the apt sources of this machine has llvm-22-dev. On Debian 12 it comes with the security updates: enable the
 suite bookworm-security, component main, of the Debian security archive. The LLVM project has an apt repository of its own too: its
 suite for Debian 12 and LLVM 22 is llvm-toolchain-bookworm-22. Add one of them to /etc/apt/sources.list.d/ and start this again.'
 
-# Optional packages that were tried and cannot be installed are remembered here, so that they are not tried each time.
+# Optional packages that this machine's apt sources do not have are remembered here, so that later runs do not look for them.
 unavailable=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/kiln/unavailable-packages
 
 # setup PACKAGE...: installs those that are missing; afterwards the optional ones, unless only the library is wanted.
 setup() {
-  local needed wanted=() package as_root=()
+  local needed wanted=() absent=() package as_root=() updated=
   command -v dpkg-query >/dev/null || {
     say "no dpkg here: nothing is installed; Kiln needs what Debian calls: $*"
     return
@@ -79,7 +86,7 @@ setup() {
   fi
   ((${#needed[@]} + ${#wanted[@]} > 0)) || return 0
 
-  local install="apt-get install -y --no-install-recommends"
+  local install=(apt-get install -y --no-install-recommends)
   if [ "$(id -u)" != 0 ]; then
     if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
       as_root=(sudo -n)
@@ -88,29 +95,43 @@ setup() {
       return
     else
       die "these packages are missing and only root may install them; run
-  sudo apt-get update && sudo $install ${needed[*]}"
+  sudo apt-get update && sudo ${install[*]} ${needed[*]}"
     fi
   fi
 
   say "installing ${needed[*]} ${wanted[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  "${as_root[@]}" apt-get update >&2 || say "apt-get update failed; going on with the lists that are here"
+  # Without the option, apt-get succeeds although it could not fetch some of the lists.
+  if "${as_root[@]}" apt-get update -o APT::Update::Error-Mode=any >&2; then
+    updated=yes
+  else
+    say "apt-get update failed; going on with the package lists that are here"
+  fi
   for package in "${needed[@]}"; do
     has_candidate "$package" && continue
+    [ -n "$updated" ] || die "the package lists of this machine lack $package, and apt-get update failed (see above)"
     case $package in
     llvm-22* | lld-22) die "$llvm_help" ;;
     *) die "none of the apt sources of this machine has the package $package" ;;
     esac
   done
   if ((${#needed[@]} > 0)); then
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install "${needed[@]}" </dev/null >&2 ||
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" "${needed[@]}" </dev/null >&2 ||
       die "apt could not install: ${needed[*]}"
   fi
   for package in "${wanted[@]}"; do
-    has_candidate "$package" && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install "$package" </dev/null >&2 && continue
-    say "$package cannot be installed; what uses it is skipped"
-    mkdir -p "$(dirname "$unavailable")" && printf '%s\n' "$package" >>"$unavailable"
+    if ! has_candidate "$package"; then
+      absent+=("$package")
+    elif ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" "$package" </dev/null >&2; then
+      say "apt could not install $package; what uses it is skipped, and the next run tries again"
+    fi
   done
+  ((${#absent[@]} > 0)) || return 0
+  say "the package lists of this machine lack ${absent[*]}; what uses them is skipped"
+  # After a failed update, the lists may be incomplete.
+  if [ -n "$updated" ] && mkdir -p "$(dirname "$unavailable")" && printf '%s\n' "${absent[@]}" >>"$unavailable"; then
+    say "later runs do not look for them, because $unavailable lists them; delete that file to look for them again"
+  fi
 }
 
 # Memory in MB that this process may still use: the machine's, or less where a control group limits it.
@@ -134,48 +155,135 @@ job_count() {
   echo $((jobs < 1 ? 1 : jobs))
 }
 
-# introduce WHAT...: says what is about to happen and what it needs.
-introduce() {
-  local free
-  free=$(df -Pm . | awk 'NR == 2 {print $4}')
-  say "$*"
-  say "needs Linux on x86-64, g++ 12, CMake 3.25, LLVM 22, 1.5 GB of memory a job and 1 GB of disk for packages and build each;" \
-    "here: $(nproc) CPUs, $(free_memory) MB of memory, $free MB of disk"
-  ((free >= 1000)) || say "the disk has little room: a build takes 1 GB"
+# nearest_folder PATH: the folder itself, or the existing folder in which it would be created.
+nearest_folder() {
+  local folder=$1
+  while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+  echo "$folder"
 }
 
-# configure_and_build PRESET [CMAKE ARGUMENT... --] [NINJA ARGUMENT...]; sets `build`, the folder.
-configure_and_build() {
-  local preset=$1 options=() log=${TMPDIR:-/tmp}/kiln-build.$$
-  shift
-  if [ "${1:-}" = --with ]; then
-    options=("$2")
-    [ -z "${3:-}" ] || options+=("$3")
-    shift 3
+# introduce WHAT...: says what is about to happen, what it needs, and what this machine has.
+introduce() {
+  local free room=1300
+  case $command in
+  demo) room=300 ;;
+  test | bundle) room=1700 ;;
+  asan | tsan) room=3000 ;;
+  esac
+  free=$(df -Pm "$(nearest_folder "$build")" | awk 'NR == 2 {print $4}')
+  say "$*"
+  say "needs Linux on x86-64 (Debian 12, if packages are to be installed), g++ 12, CMake 3.25, Ninja, LLVM 22, 1.5 GB of memory" \
+    "for each job, 1.2 GB of disk for packages (2.2 GB with the optional ones), and $room MB for the build"
+  say "here: $(nproc) CPUs, $(free_memory) MB of memory, $free MB of disk for $build"
+  ((free >= room)) || say "the disk has little room: the build takes $room MB"
+}
+
+# cxx_of and c_of COMPILER: the C++ and the C compiler of the same family and version. Fail for unknown names.
+cxx_of() {
+  local folder=${1%"${1##*/}"} name=${1##*/}
+  case $name in
+  *clang++* | *g++* | c++*) echo "$1" ;;
+  *clang*) echo "$folder${name/clang/clang++}" ;;
+  *gcc*) echo "$folder${name/gcc/g++}" ;;
+  cc) echo "${folder}c++" ;;
+  *) return 1 ;;
+  esac
+}
+c_of() {
+  local folder=${1%"${1##*/}"} name=${1##*/}
+  case $name in
+  *clang++*) echo "$folder${name/clang++/clang}" ;;
+  *g++*) echo "$folder${name/g++/gcc}" ;;
+  c++) echo "${folder}cc" ;;
+  *clang* | *gcc* | cc) echo "$1" ;;
+  *) return 1 ;;
+  esac
+}
+family() {
+  case ${1##*/} in
+  *clang*) echo clang ;;
+  *gcc* | *g++*) echo gcc ;;
+  esac
+}
+
+# Sets the one of CC and CXX that is not set, and rejects a pair of different families: CMake chooses each on its own, so
+# CC=clang-19 alone would compile C++ with g++.
+check_compilers() {
+  local other
+  if [ -n "${CC:-}" ] && [ -z "${CXX:-}" ]; then
+    if ! other=$(cxx_of "$CC") || ! command -v "$other" >/dev/null; then
+      die "CC is $CC and CXX is not set, and there is no C++ compiler '${other:-of that name}'; set CXX as well"
+    fi
+    export CXX=$other
+    say "CXX is not set; C++ is compiled with $CXX, which belongs to CC"
+  elif [ -n "${CXX:-}" ] && [ -z "${CC:-}" ]; then
+    if ! other=$(c_of "$CXX") || ! command -v "$other" >/dev/null; then
+      die "CXX is $CXX and CC is not set, and there is no C compiler '${other:-of that name}'; set CC as well"
+    fi
+    export CC=$other
   fi
-  build=$(sed -n "/\"name\": \"$preset\"/,/binaryDir/ s,.*sourceDir}/\([^\"]*\)\".*,\1,p" CMakePresets.json)
-  build=${KILN_BUILD_DIR:-$build}
-  jobs=${KILN_JOBS:-$(job_count)}
+  if [ -n "${CC:-}" ] && [ -n "$(family "$CC")" ] && [ -n "$(family "$CXX")" ] && [ "$(family "$CC")" != "$(family "$CXX")" ]; then
+    die "CC is $CC and CXX is $CXX; set both to compilers of one family, such as clang-19 and clang++-19"
+  fi
+}
+
+# CMake keeps the compiler of a folder that it configured before, whatever CXX is.
+check_folder_compiler() {
+  local configured wanted
+  [ -n "${CXX:-}" ] || return 0
+  configured=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null) || return 0
+  wanted=$(command -v "${CXX%% *}") || die "CXX is $CXX, and there is no such program"
+  [ -z "$configured" ] || [ "$(realpath "$configured")" = "$(realpath "$wanted")" ] ||
+    die "$build was configured for the compiler $configured, and CXX is $CXX; set KILN_BUILD_DIR to another folder, or delete $build"
+}
+
+# memory_ran_out LOG: whether the system ended a compiler or linker. The message comes from g++ (for its compiler proper and the
+# linker), from clang (if it compiles in a second process), or from the shell or `cmake -E env` (if clang does not). Between
+# `cmake -E env` and clang, ccache prints nothing, so a silent failure counts too. Lines that quote source code do not count.
+memory_ran_out() {
+  grep -vE '^ *[0-9]+ \| ' "$1" |
+    grep -qiE -e '(^|: |[0-9] +|subprocess |\[)killed\b' -e '\bsignal 9\b' -e 'code[= ]137\b' -e '\bmemory exhausted\b' \
+      -e '\bcannot allocate memory\b' -e '\bout of memory( allocating|$)' -e "^terminate called .* 'std::bad_alloc'" ||
+    awk '/^FAILED: / {failed = NR}
+         NR == failed + 1 {compiles = /ccache/}
+         failed && NR == failed + 2 && compiles && /^(\[[0-9]+\/[0-9]+\] |FAILED: |ninja: build stopped)/ {silent = 1}
+         END {exit !silent}' "$1"
+}
+
+# again [JOBS]: the command that continues this one.
+again() {
+  if [ -n "${1:-}" ]; then printf 'KILN_JOBS=%s ' "$1"; fi
+  if [ -n "${KILN_BUILD_DIR:-}" ]; then printf 'KILN_BUILD_DIR=%q ' "$KILN_BUILD_DIR"; fi
+  printf './build.sh'
+  printf ' %q' "${all_arguments[@]}"
+}
+
+# configure_and_build [NINJA ARGUMENT...]: in the folder $build, with the preset $preset and the CMake arguments $options.
+configure_and_build() {
+  if [[ $preset == release || $preset == tsan ]]; then
+    check_compilers
+    check_folder_compiler
+  fi
   # Two checkouts, or two build folders of one, share what ccache holds.
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
+  jobs=${KILN_JOBS:-$(job_count)}
+  log=$(mktemp -t kiln-build.XXXXXX)
+  trap 'rm -f "$log"' EXIT
   if ! "${wrapper[@]}" cmake --preset "$preset" -B "$build" "${options[@]}" >"$log" 2>&1; then
     cat "$log" >&2
-    rm -f "$log"
     die "cmake could not configure $build"
   fi
   say "building in $build with $jobs jobs"
   "${wrapper[@]}" ninja -C "$build" -j "$jobs" "$@" 2>&1 | tee "$log"
   if [ "${PIPESTATUS[0]}" != 0 ]; then
-    # g++ says so of its compiler proper, clang of itself; the shell says it of a linker.
-    if grep -qE 'Killed|signal 9|out of memory|virtual memory exhausted|bad_alloc|exit code 137' "$log"; then
-      rm -f "$log"
-      die "the system ended a compiler or linker, most likely for lack of memory; continue with fewer at once:
-  KILN_JOBS=1 ./build.sh $command"
-    fi
-    rm -f "$log"
-    die "the build failed; what is done is kept, and ./build.sh $command continues there"
+    memory_ran_out "$log" || die "the build failed; what is done is kept, and this continues it:
+  $(again)"
+    ((jobs > 1)) || die "the system ended a compiler or linker, most likely for lack of memory: one needs up to 1.5 GB, and this
+machine has $(free_memory) MB; once it has more, this continues the build:
+  $(again)"
+    die "the system ended a compiler or linker, most likely for lack of memory; continue with fewer at once:
+  $(again $((jobs / 2)))"
   fi
-  rm -f "$log"
 }
 
 # Runs ctest, and prints which tests took longest.
@@ -187,42 +295,73 @@ run_tests() {
   if [ -s "$report" ]; then
     say "the ten slowest tests, in seconds:"
     sed -n 's/.*<testcase name="\([^"]*\)".* time="\([^"]*\)".*/\2 \1/p' "$report" | sort -rn | head -n 10 |
+      sed "s/&lt;/</g; s/&gt;/>/g; s/&quot;/\"/g; s/&apos;/'/g; s/&amp;/\&/g" |
       awk '{time = $1; sub(/^[^ ]* /, ""); printf "%8.1f  %s\n", time, $0}' >&2
   fi
   return $code
 }
 
+all_arguments=("$@")
 wrapper=()
+options=()
 command=${1:-help}
 shift || true
 case $command in
-help | -h | --help) help ;;
-setup) setup "${for_library[@]}" "${for_tests[@]}" ;;
-build)
+help | -h | --help)
+  help
+  exit
+  ;;
+demo | test | build | bundle | setup) preset=release ;;
+asan | tsan | clang) preset=$command ;;
+*)
+  help >&2
+  die "there is no command '$command'"
+  ;;
+esac
+build=${KILN_BUILD_DIR:-$(sed -n "/\"name\": \"$preset\"/,/binaryDir/ s,.*sourceDir}/\([^\"]*\)\".*,\1,p" CMakePresets.json)}
+if [ -n "${KILN_JOBS+set}" ] && [[ ! $KILN_JOBS =~ ^[1-9][0-9]{0,3}$ ]]; then
+  die "KILN_JOBS is '$KILN_JOBS'; it must be the number of compilers and tests that run at once, at least 1"
+fi
+
+case $command in
+setup)
+  introduce "installs what is missing"
   setup "${for_library[@]}" "${for_tests[@]}"
-  configure_and_build release "$@"
+  ;;
+build)
+  introduce "installs what is missing, and builds library, tests, samples and benchmarks, or the targets that are named"
+  setup "${for_library[@]}" "${for_tests[@]}"
+  # A demo in the same folder has turned tests and benchmarks off. Of two values for an option, CMake uses the last.
+  options=(-DKILN_TESTS=ON -DKILN_BENCHMARKS=ON)
+  targets=()
+  for argument; do
+    case $argument in
+    -D*) options+=("$argument") ;;
+    *) targets+=("$argument") ;;
+    esac
+  done
+  configure_and_build "${targets[@]}"
   ;;
 test)
   introduce "installs what is missing, builds library, tests, samples and benchmarks, and runs all tests: some 20 minutes on two CPUs"
   setup "${for_library[@]}" "${for_tests[@]}"
-  configure_and_build release --with -DKILN_TESTS=ON -DKILN_BENCHMARKS=ON
+  options=(-DKILN_TESTS=ON -DKILN_BENCHMARKS=ON)
+  configure_and_build
   run_tests "$@"
   ;;
 demo)
   introduce "installs what is missing, builds the library, the kiln command and the samples (some 6 minutes on two CPUs), and runs the samples"
   setup "${for_library[@]}"
   # A folder that has tests keeps them; a new one goes without, and without the packages that they need.
-  if grep -qs '^KILN_TESTS:BOOL=ON' "${KILN_BUILD_DIR:-build}/CMakeCache.txt"; then
-    configure_and_build release demo
-  else
-    configure_and_build release --with -DKILN_TESTS=OFF -DKILN_BENCHMARKS=OFF demo
-  fi
-  exec "$build/bin/kiln_demo" "$@"
+  grep -qs '^KILN_TESTS:BOOL=ON' "$build/CMakeCache.txt" || options=(-DKILN_TESTS=OFF -DKILN_BENCHMARKS=OFF)
+  configure_and_build demo
+  "$build/bin/kiln_demo" "$@"
   ;;
 bundle)
   introduce "builds everything, and packs what a machine with an NVIDIA GPU needs"
   setup "${for_library[@]}" "${for_tests[@]}"
-  configure_and_build release --with -DKILN_TESTS=ON -DKILN_BENCHMARKS=ON
+  options=(-DKILN_TESTS=ON -DKILN_BENCHMARKS=ON)
+  configure_and_build
   tests/bundle/make_bundle.sh "$build" . "$build/bundle" "$build/kiln-gpu.tar.xz"
   ;;
 asan | tsan | clang)
@@ -230,11 +369,7 @@ asan | tsan | clang)
   setup "${for_library[@]}" "${for_tests[@]}"
   # The thread sanitizer places its shadow memory where randomised addresses may lie.
   if [ "$command" = tsan ] && setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
-  configure_and_build "$command"
+  configure_and_build
   run_tests -LE slow "$@"
-  ;;
-*)
-  help >&2
-  die "there is no command '$command'"
   ;;
 esac
