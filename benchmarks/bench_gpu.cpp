@@ -275,7 +275,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(
           CLI::IsMember({"copy", "add", "assign", "softmax", "layernorm", "matmul", "launch", "compile"}));
-  app.add_option("--rounds", rounds, "turns of each contender")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", rounds, "repetitions of each measurement")->check(CLI::PositiveNumber);
   app.add_option("--peers", peers, "the script that times PyTorch and Triton")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 

@@ -104,7 +104,7 @@ void print_machine(const ordered_json& m) {
              m["threads"].get<int>(), m["copy_gbs"].get<double>(), m["fma_gflops"].get<double>(),
              tiles > 0 ? fmt::format(", bf16 in tile registers {:.0f}", tiles) : "");
   if (int repeated = m["turns_repeated_for_a_shared_core"].get<int>())
-    fmt::print("  {} turns were repeated because two CPUs shared a core\n", repeated);
+    fmt::print("  {} measurements were repeated because two CPUs shared a core\n", repeated);
   for (const auto& [name, description] : m["peers"].items())
     fmt::print("  {:<9} {}\n", name, description.get<std::string>());
 }
@@ -180,8 +180,9 @@ int main(int argc, char** argv) {
   app.add_option("--peers", peers, "compare only with these peers, or with none")
       ->delimiter(',')
       ->check(CLI::IsMember(known));
-  app.add_option("--rounds", options.suite.race.rounds,
-                 "turns of each contender (default: 3 to 9 depending on their length, more if they disagree)")
+  app.add_option(
+         "--rounds", options.suite.race.rounds,
+         "repetitions of each measurement (default: 3 to 9 by their length, and more if they disagree)")
       ->check(CLI::PositiveNumber);
   app.add_flag("--quick", quick, "measure some rows of each group, with fewer rounds");
   app.add_flag("--tiny", tiny, "check that everything works, with tiny rows whose times mean nothing");
