@@ -148,7 +148,7 @@ struct TunedCore::State {
     task.device = device;
     task.layouts = kernel->layouts_of(layouts);
     task.words.assign(words, words + kernel->words);
-    task.live = true;
+    task.has_data = true;
     for (std::size_t i = 0; i < names.size(); ++i)
       task.problem.sizes.emplace_back(names[i], static_cast<std::int64_t>(words[size_words[i]]));
     task.problem.kind = dtypes;
@@ -169,7 +169,7 @@ struct TunedCore::State {
       resized.problem = other;
       resized.bucketed = {};
       complete(resized);
-      resized.live = false;
+      resized.has_data = false;
       return resized;
     };
     return task;

@@ -114,7 +114,9 @@ public:
         at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, nullptr, words); },
         arguments...);
   }
-  // The same for a kernel without program_tile.
+  // Queues a kernel without program_tile on this grid, with the config that was chosen for these arguments,
+  // and returns. In mode `tune`, the search measures all configs on this grid. Throws what the function above
+  // throws.
   template <class... A> void launch(detail::StreamAt at, Grid grid, A&&... arguments) const {
     with_words(
         at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, &grid, words); },
@@ -134,7 +136,9 @@ public:
   }
   // Searches the space for the problem of these arguments, and uses the result from now on. The search runs
   // in other processes and does not touch the memory of the arguments. It takes at most the time that the
-  // options allow. Throws UserError as tune() in run/tuner.h does.
+  // options allow. If that is too short even for measuring the first legal seed, the result has no winner.
+  // Throws UserError if a size of the problem is 0, if the compile policy forbids compiling, if no seed is
+  // legal, or if the first legal seed does not run or computes a wrong result.
   template <class... A>
   tune::Tuning tune(detail::StreamAt at, const tune::TuneOptions& options, A&&... arguments) const {
     std::optional<tune::Tuning> tuning;

@@ -148,7 +148,9 @@ auto for_range(D, const E& end, const S& initial, const F& body, LoopOptions opt
       return detail::to_state(initial);
   }
 }
-// The same with several values in the state: body(k, a, b) or body(k, state) returns state(...).
+// Runs body(k, a, b), or body(k, state) if the body takes that, for k = 0, D, 2 * D, ... while k < `end`, and
+// returns the last state. The state has several values: `initial` is state(a, b), and the body returns the
+// next state as state(...).
 template <detail::IsDimension D, detail::LoopBound E, class... S, class F>
 auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
@@ -176,7 +178,7 @@ auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopO
       return initial;
   }
 }
-// The same without a state: body(k) only has side effects, and returns nothing.
+// Runs body(k) for k = 0, D, 2 * D, ... while k < `end`. The body only has side effects, and returns nothing.
 template <detail::IsDimension D, detail::LoopBound E, class F>
 void for_range(D, const E& end, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {

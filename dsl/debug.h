@@ -80,7 +80,8 @@ void device_assert(const C&, const M&) {
   static_assert(detail::never<C>,
                 "the message of device_assert must be a string literal: it is stored with the kernel");
 }
-// The same, but checks only elements where the mask is true.
+// Checks a condition on the device if KILN_DEBUG=1 is set, as device_assert without a mask does, but only in
+// the elements where `mask` is true.
 template <class C, class M>
   requires detail::Operands<C> && detail::Operands<M>
 void device_assert(const C& condition, const char* message, const M& mask,

@@ -61,7 +61,8 @@ inline void internal_check(bool ok, std::string_view what,
                            std::source_location here = std::source_location::current()) {
   if (!ok) internal_error(what, here);
 }
-// The same, with a function that builds the text only if the check fails.
+// Throws an InternalError unless `ok`. `what` is a function that returns the text; it is called only if the
+// check fails.
 template <class F>
   requires std::is_invocable_v<F&>
 void internal_check(bool ok, F&& what, std::source_location here = std::source_location::current()) {

@@ -108,7 +108,7 @@ template <ir::Opcode Code, class A> auto unary_node(Location loc, const A& a) {
     return make_node<Code, element_t<A>, shape_t<A>>(dtype_of<element_t<A>>, loc, as_tile(a));
 }
 
-// The same for arithmetic, where two bools count as i32.
+// Builds the node of +, -, *, / or another arithmetic operator, for which two bools are promoted to i32.
 template <ir::Opcode Code, class A, class B> auto arithmetic(const A& a, const B& b) {
   if constexpr (any_poison<A, B> || any_pointer<A, B> || !joined<A, B>)
     return Poison{};

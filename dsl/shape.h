@@ -314,9 +314,9 @@ auto reshape(const X& x, D...) {
     using S = detail::Shape<D...>;
     using From = detail::elements_t<detail::shape_t<X>>;
     using To = detail::elements_t<S>;
-    constexpr bool numbers =
+    constexpr bool both_constant =
         From::info.factors + From::info.divisors + To::info.factors + To::info.divisors == 0;
-    constexpr bool ok = !numbers || std::is_same_v<From, To>;
+    constexpr bool ok = !both_constant || std::is_same_v<From, To>;
     static_assert(ok, "reshape must keep the number of elements");
     using E = detail::element_t<X>;
     return Tile<E, D{}...>(detail::emit(ir::Opcode::Reshape, {x.record()}, detail::type_info<E, S>));

@@ -29,7 +29,7 @@ template <class... X>
 auto state(const X&... x) {
   return Tuple<decltype(detail::recorded(x))...>{{{detail::recorded(x)}...}};
 }
-// The same as state; a name that suits the operands of reduce and associative_scan.
+// Makes one operand of reduce or associative_scan of several tiles. It is another name of state().
 template <class... X>
   requires(detail::Operand<X> && ...)
 auto tie(const X&... x) {
@@ -155,7 +155,8 @@ template <class R, class... P> struct BodyOrNoMatch<R (*)(P...)> : BodyOrNoMatch
 template <class F> const BodyOrNoMatch<F>& probe();
 template <class Next> inline constexpr bool matches = !std::is_same_v<Next, NoMatch>;
 
-// The same for a state, which a body may take as a whole or in parts.
+// Finds the type that a body returns for the state S, which it may take as a whole or in parts. The type is
+// NoMatch if the body takes neither.
 template <class F, class S> struct BodyResult {
   using type = decltype(probe<F>()(std::declval<const S&>()));
 };

@@ -34,8 +34,8 @@ Estimate on_cpu(const Terms& t, const Machine& m) {
   double packing = 1;
   if (t.dot_flops > 0 && t.rows > 0) packing = 1 + 14 / t.rows + 2 / std::max(1.0, t.columns);
   // Loops end at the end of views.
-  const double inside = t.useful_flops > 0 ? t.useful_flops / t.flops : 1;
-  e.compute = ((t.dot_flops / m.dot_rate(t.dot_type) * packing + other / m.elementwise) * inside +
+  const double useful = t.useful_flops > 0 ? t.useful_flops / t.flops : 1;
+  e.compute = ((t.dot_flops / m.dot_rate(t.dot_type) * packing + other / m.elementwise) * useful +
                t.reductions * reduction_seconds / threads) *
               e.waste;
   // The first access to each byte comes from the level that holds all unique bytes, the other accesses from

@@ -117,7 +117,7 @@ int prune_records(RecordStore& store, const Arguments& a) {
                 {"bests_removed", r.bests_removed},
                 {"segments_before", r.segments_before},
                 {"segments_after", r.segments_after},
-                {"segments_in_use", r.live},
+                {"segments_in_use", r.in_use},
                 {"failed", r.failed}});
   else if (r.busy)
     fmt::print("nothing was done: {}\n", why_busy(r.problem));
@@ -125,7 +125,7 @@ int prune_records(RecordStore& store, const Arguments& a) {
     fmt::print("{}: removed {}, {} duplicates, {} damaged lines and {}; kept {} in {}{}{}\n",
                store.path().string(), plural(r.removed, "record"), r.duplicates, r.bad,
                plural(r.bests_removed, "best config"), r.kept, plural(r.segments_after, "file"),
-               r.live ? fmt::format(", {} of them in use", r.live) : "",
+               r.in_use ? fmt::format(", {} of them in use", r.in_use) : "",
                r.failed ? fmt::format("; {} could not be written", plural(r.failed, "folder")) : "");
   return r.busy || r.failed ? 1 : 0;
 }

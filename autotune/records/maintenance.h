@@ -21,7 +21,7 @@ struct RewriteReport {
   bool busy = false;   // nothing was done, because another process rewrites or because of `problem`
   std::string problem; // why the folder cannot be locked; empty if it can
   std::uint64_t segments_before = 0, segments_after = 0;
-  std::uint64_t live = 0; // segments of running processes, which are not touched
+  std::uint64_t in_use = 0; // segments of running processes, which are not touched
   std::uint64_t kept = 0, removed = 0, duplicates = 0, bad = 0;
   std::uint64_t future = 0; // from a later version of Kiln, kept
   std::uint64_t bests_removed = 0;

@@ -146,7 +146,7 @@ RewriteReport rewrite(RecordStore& store, const Choose& choose) {
       if (std::optional<Held> held = hold(segments[end])) {
         sources.push_back(std::move(*held));
       } else {
-        ++report.live;
+        ++report.in_use;
         ++report.segments_after;
       }
     }

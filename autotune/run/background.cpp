@@ -89,7 +89,7 @@ private:
   }
 
   void search(Job& job) {
-    job.task.live = false;
+    job.task.has_data = false;
     if (job.options.trials == 0) job.options.trials = 32;
     if (job.options.jobs == 0) job.options.jobs = 1;
     job.options.progress = [this, theirs = job.options.progress](const SearchResult& so_far) {

@@ -8,7 +8,7 @@
 
 namespace kiln::tune {
 
-// Queues a search for the task. It must not read the memory of the task's arguments, so Task::live is
+// Queues a search for the task. It must not read the memory of the task's arguments, so Task::has_data is
 // ignored. `present` is the config that the program uses. `found` is called on the background thread with the
 // winner, if that is `present` or was confirmed to be faster than it. A task that this process has queued or
 // searched before is ignored. At process exit the running measurement is interrupted, and exit waits only for

@@ -24,7 +24,7 @@ struct Task {
   Device device;
   std::vector<LayoutClass> layouts; // one per view
   std::vector<std::uint64_t> words; // the packed arguments (dsl/ir/arguments.h)
-  bool live = false; // the addresses in `words` are real, so integer data may be copied from there
+  bool has_data = false; // the addresses in `words` are real, so integer data may be copied from there
   std::function<Grid(const Config&)> grid; // for a kernel that does not define its grid
   std::vector<std::int64_t> pointer_bytes; // bytes of memory behind each raw pointer, in order
   // Makes the same task for another problem, if possible, so that measurements of that problem can be used.

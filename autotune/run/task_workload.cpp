@@ -40,8 +40,8 @@ Workload workload_of(const Task& task) {
     parameters.push_back(parameter_of(arg->type));
   check_pointers(task, parameters);
   w.arguments = arguments_of(parameters, task.words.data(), task.pointer_bytes,
-                             task.device.is_cpu() && task.live ? Integers::copied : Integers::random);
-  if (!task.live)
+                             task.device.is_cpu() && task.has_data ? Integers::copied : Integers::random);
+  if (!task.has_data)
     for (Argument& argument : w.arguments)
       argument.address = 0;
   w.grid = task.grid;

@@ -1,5 +1,6 @@
-// Declares tune(), which performs a tuning run of one task, and pick(), which chooses a config without
-// measuring.
+// Defines the options and the result of a tuning run, and declares tune() and pick(), which TunedKernel
+// (tuned.h) and the command line call: tune() performs a tuning run of one task, and pick() chooses a config
+// without measuring.
 //
 // A tuning run reads what the database knows, searches the space on the device, records every trial, and
 // publishes the confirmed winner in the database.
@@ -47,12 +48,12 @@ struct TuneOptions {
   std::optional<int> interruptions_before = {};
 };
 
-// The result of a tuning run.
+// The result of a tuning run. Its points are points of `space`, which converts them to configs and text:
+//
+//   for (const tune::Trial& t : tuning.search.trials)
+//     std::printf("%s: %s\n", tuning.space->text(t.point).c_str(), tune::name(t.result.status));
 struct Tuning {
-  std::shared_ptr<const Task> task;
-  std::shared_ptr<BoundSpace> space;
-  std::shared_ptr<Prior> prior;
-  std::shared_ptr<const Machine> machine;
+  std::shared_ptr<BoundSpace> space; // the space that was searched
   SearchResult search;
   std::string strategy;
   std::optional<Point> fallback, analytic; // the first legal seed; the analytic model's choice
@@ -66,12 +67,17 @@ struct Tuning {
 
   double budget_seconds = 0;
 
+  // For the reports of Kiln; the types are internal.
+  std::shared_ptr<const Task> task;
+  std::shared_ptr<Prior> prior;
+  std::shared_ptr<const Machine> machine;
+
   bool found() const { return search.best.has_value(); }
   Config config() const; // the winner; throws UserError with the reason if there is none
   const Measurement* of(const Point& point) const; // null if it was not measured
 };
 
-// The config that pick() chose.
+// The config that a launch uses, and where it is from: the result of TunedKernel::pick.
 struct Picked {
   Config config;
   // "the user's wisdom", "the program's wisdom", "the database" (each of these also with ", for PROBLEM" if

@@ -90,17 +90,17 @@ private:
       return a.first != b.first ? a.first > b.first : a.second < b.second;
     };
     std::vector<Scored> best; // a heap with the worst in front
-    std::unordered_set<Point, PointHash> inside;
+    std::unordered_set<Point, PointHash> in_heap;
     bool changed = false;
     auto offer = [&](double s, const Point& p) {
       if (best.size() == count && s <= best.front().first) return;
-      if (unseen_.proposed(p) || !inside.insert(p).second) return;
+      if (unseen_.proposed(p) || !in_heap.insert(p).second) return;
       changed = true;
       best.emplace_back(s, p);
       std::push_heap(best.begin(), best.end(), better);
       if (best.size() <= count) return;
       std::pop_heap(best.begin(), best.end(), better);
-      inside.erase(best.back().second);
+      in_heap.erase(best.back().second);
       best.pop_back();
     };
     while (chains_.size() < chain_count) {

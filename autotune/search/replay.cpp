@@ -98,15 +98,15 @@ std::vector<Table> read_tables(const std::vector<std::string>& files) {
       paths.push_back(file);
       continue;
     }
-    std::vector<std::string> inside;
+    std::vector<std::string> tables;
     for (const auto& entry : std::filesystem::directory_iterator(file, error))
       if (const std::string name = entry.path().string();
           name.ends_with(".json") || name.ends_with(".json.gz"))
-        inside.push_back(name);
-    if (inside.empty())
+        tables.push_back(name);
+    if (tables.empty())
       throw UserError("folder " + file + " contains no table; tables are files named *.json or *.json.gz");
-    std::sort(inside.begin(), inside.end());
-    paths.insert(paths.end(), inside.begin(), inside.end());
+    std::sort(tables.begin(), tables.end());
+    paths.insert(paths.end(), tables.begin(), tables.end());
   }
   if (paths.empty())
     throw UserError("there is no table to replay; give a file or a folder, or set KILN_TUNING_SPACES");

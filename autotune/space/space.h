@@ -15,8 +15,13 @@
 //   space.seed({{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
 //
 // A knob with the name of a dimension of the kernel (KILN_DIM) or of an option (num_warps) sets that part of
-// the config. All other knobs are for the caller's own use. A Space is a value that can be copied; before a
-// search, a BoundSpace binds it to a problem and a device.
+// the config. All other knobs are for the caller's own use. A Space is a value that can be copied.
+//
+// A search binds a Space to a problem and a device: see BoundSpace, which also shows the effect of the rules
+// without a search.
+//
+//   tune::BoundSpace bound(space, {.sizes = {{"M", 512}, {"N", 512}, {"K", 512}}}, Device::cpu());
+//   std::printf("%g points; %s\n", bound.size(), bound.what_refuses().c_str());
 #pragma once
 
 #include <kiln/autotune/random.h>
@@ -38,10 +43,6 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
-
-namespace kiln::tune {
-class BoundSpace;
-} // namespace kiln::tune
 
 KILN_API_BEGIN
 namespace kiln::tune {
@@ -202,11 +203,6 @@ private:
   std::shared_ptr<const std::vector<Point>> only_;
 };
 
-} // namespace kiln::tune
-KILN_API_END
-
-namespace kiln::tune {
-
 // A space for one problem on one device. It enumerates points only when that is needed: knobs get values one
 // after the other, and a rule cuts a branch as soon as all knobs that it reads have a value (the tree of
 // Rasch et al., "Efficient auto-tuning of parallel programs with interdependent tuning parameters via
@@ -254,7 +250,7 @@ public:
   std::optional<Point> point(const Config& config) const;
   std::string text(const Point& point) const; // "BM=64,BN=64,order=swizzled"
 
-  struct Tree; // see space_tree.h
+  struct KILN_INTERNAL Tree; // see space_tree.h
 
 private:
   Space space_;
@@ -265,3 +261,4 @@ private:
 };
 
 } // namespace kiln::tune
+KILN_API_END

@@ -5,7 +5,9 @@
 #include <kiln/dsl/api.h>
 
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 
 KILN_API_BEGIN
 namespace kiln::tune {
@@ -24,8 +26,6 @@ enum class Status : std::uint8_t {
   device_lost,
 };
 const char* name(Status status); // "wrong result"
-// Returns the status of this name, or nothing.
-std::optional<Status> parse_status(std::string_view name);
 
 struct Measurement {
   Status status = Status::ok;
@@ -35,16 +35,13 @@ struct Measurement {
   double low = 0, high = 0; // its 95 % confidence interval
   int launches = 0;         // number of timed launches
   double relative = 0;      // time relative to the drift reference that was timed next to it; 0: none was
-  // Facts that the compiler reports about the code, and events during the measurement: see is_of_code().
+  // Facts that the compiler reports about the code, such as "registers" and "spill_bytes", and events during
+  // the measurement, such as "disturbed".
   std::map<std::string, double> facts;
 
   double compile_seconds = 0, run_seconds = 0; // the time that the trial took
   bool ok() const { return status == Status::ok; }
 };
-
-// Returns whether `fact` describes the compiled code, such as "registers" or "spill_bytes", and so is known
-// before the code runs. Other facts, such as "disturbed", describe the measurement.
-bool is_of_code(std::string_view fact);
 
 struct Trial {
   Point point;
@@ -57,3 +54,16 @@ struct Trial {
 
 } // namespace kiln::tune
 KILN_API_END
+
+namespace kiln::tune {
+
+// The rest is for Kiln itself and is not exported.
+
+// Returns the status of this name, or nothing.
+std::optional<Status> parse_status(std::string_view name);
+
+// Returns whether `fact`, from Measurement::facts, describes the compiled code and so is known before the
+// code runs. Other facts describe the measurement.
+bool is_of_code(std::string_view fact);
+
+} // namespace kiln::tune

@@ -32,8 +32,8 @@ Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharin
   constexpr double long_enough_alone = 0.1, shortest_batch = 50e-6;
   auto shared = [&] { return sharing && sharing->now(); };
   std::this_thread::sleep_for(std::chrono::duration<double>(options.pause));
-  if (contender.outside) {
-    const double seconds = contender.outside();
+  if (contender.timed) {
+    const double seconds = contender.timed();
     return {seconds, shared()};
   }
   bool shared_before = shared();

@@ -23,7 +23,9 @@ struct Contender {
   std::function<void()> run = {};
   Role role = Role::peer;
   bool starts_threads = false; // each call starts threads, which must not inherit the caller's pinning
-  std::function<double()> outside = {}; // used instead of run: takes one turn elsewhere, returns its seconds
+  // Used instead of `run`: times one turn in another way, such as in another process, and returns its
+  // seconds.
+  std::function<double()> timed = {};
 };
 
 struct RaceOptions {

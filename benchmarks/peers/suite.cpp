@@ -99,12 +99,12 @@ void Suite::add_fma(std::vector<Contender>& contenders, double operations, std::
     Placement::pin_caller();
     return operations / (peak * 1e9);
   };
-  contenders.push_back({.name = "FMA", .run = {}, .role = Role::limit, .outside = seconds});
+  contenders.push_back({.name = "FMA", .run = {}, .role = Role::limit, .timed = seconds});
 }
 
 void Suite::add_pytorch(std::vector<Contender>& contenders, const std::string& request) {
   if (!python_ || python_->versions().count("torch") == 0) return;
-  contenders.push_back({.name = "PyTorch", .run = {}, .outside = [this, line = "torch " + request] {
+  contenders.push_back({.name = "PyTorch", .run = {}, .timed = [this, line = "torch " + request] {
                           return python_->seconds(line);
                         }});
 }

@@ -60,7 +60,7 @@ private:
   void visit(const ir::Op& op);
   void visit_loop(const ir::Op& op, int first_operand, const std::vector<const ir::Region*>& regions,
                   int first_arg);
-  std::optional<LinearLayout> natural(const ir::Op& op) const;
+  std::optional<LinearLayout> preferred(const ir::Op& op) const;
   std::optional<LinearLayout> of_broadcast(const ir::Op& op) const;
   LinearLayout of_mask(const ir::Op& op) const;
 
@@ -98,7 +98,7 @@ LinearLayout Planner::of_mask(const ir::Op& op) const {
   return coalesced_layout(op, mask.with_dtype(op.operand(0)->type.dtype), plan_.warps);
 }
 
-std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
+std::optional<LinearLayout> Planner::preferred(const ir::Op& op) const {
   switch (op.code) {
   case Opcode::ViewLoad: return coalesced_layout(op, op.result()->type, plan_.warps);
   case Opcode::Load: // free pointers are computed in the layout of what they point to
@@ -207,7 +207,7 @@ void Planner::visit(const ir::Op& op) {
   default: break;
   }
   if (op.num_results() != 1 || !op.result()->type.is_tile()) return;
-  if (auto layout = natural(op)) return place(op.result(), *layout);
+  if (auto layout = preferred(op)) return place(op.result(), *layout);
   int length = 1;
   for (const ir::Value* operand : op.operands)
     if (auto known = free_length_.find(operand); known != free_length_.end()) length += known->second;

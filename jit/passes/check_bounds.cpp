@@ -112,10 +112,10 @@ const Value* view_of_pointers(const Value* pointers) {
 
 // Matches the mask of a single element, which is that of a tile without axes.
 bool match_single(const Value* mask, AtomicAccess& access) {
-  const Op* inside = defined_by(mask, Opcode::ViewMask);
-  if (!inside || !inside->integers("axes").empty()) return false;
-  access.view = inside->operand(0);
-  for (Value* offset : inside->view_offsets())
+  const Op* in_view = defined_by(mask, Opcode::ViewMask);
+  if (!in_view || !in_view->integers("axes").empty()) return false;
+  access.view = in_view->operand(0);
+  for (Value* offset : in_view->view_offsets())
     access.indices.push_back(offset);
   return true;
 }

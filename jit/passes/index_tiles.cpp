@@ -65,10 +65,10 @@ std::optional<IndexTile> find_index_tile(const ir::Value* v, DType dtype, int de
   if (!maps_axes(*op)) return std::nullopt;
   auto indices = find_index_tile(op->operand(0), dtype, depth + 1);
   if (!indices || indices->axis < 0) return indices;
-  const int inside = indices->axis;
+  const int axis_in_operand = indices->axis;
   indices->axis = -1;
   for (int axis = 0; axis < v->type.rank(); ++axis)
-    if (operand_axis(*op, axis) == inside) indices->axis = axis;
+    if (operand_axis(*op, axis) == axis_in_operand) indices->axis = axis;
   return indices;
 }
 

@@ -38,7 +38,8 @@ void fill_bytes(Stream& stream, void* to, unsigned char value, std::int64_t byte
 
 namespace detail {
 
-// The same on the device's default stream. These functions return when the work is done.
+// Copy or fill memory as copy() and fill_bytes() do, but on the default stream of the device, and return when
+// the work is done.
 void copy_now(Device device, void* to, const void* from, std::int64_t bytes, std::source_location here);
 void fill_bytes_now(Device device, void* to, unsigned char value, std::int64_t bytes,
                     std::source_location here);

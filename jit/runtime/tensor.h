@@ -45,7 +45,7 @@ public:
   static Tensor empty(Extents extents, Here here = Here::current()) {
     return empty(Device::cpu(), extents, here);
   }
-  // The same, with all bytes zero, as soon as the call returns.
+  // Allocates a tensor in which all bytes are zero when the call returns. Throws UserError as empty() does.
   static Tensor zeros(Device device, Extents extents, Here here = Here::current()) {
     Tensor t = empty(device, extents, here);
     if (t.buffer_.size() == 0) return t;

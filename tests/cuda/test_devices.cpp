@@ -64,8 +64,8 @@ TEST_CASE("if a device's properties cannot be read, the next call tries again") 
 
 TEST_CASE("clocks that the driver does not report are zero") {
   FreshFake fresh;
-  for (const int told : {0, -1}) {
-    fake().set("clocks", told);
+  for (const int clocks : {0, -1}) {
+    fake().set("clocks", clocks);
     const cuda::DeviceState device(cuda::driver(), 6);
     CHECK(device.properties().clock_hz == 0);
     CHECK(device.properties().memory_clock_hz == 0);

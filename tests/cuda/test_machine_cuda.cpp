@@ -71,8 +71,8 @@ TEST_CASE("a GPU whose driver reports no clocks is assumed to be the best known 
   FreshFake fresh;
   fake().set("clocks", -1);
   const Machine m = assumed_machine(Device::cuda(27));
-  DeviceProperties told = Device::cuda(27).properties();
-  CHECK(told.clock_hz == 0);
-  told.clock_hz = 1'980'000'000;
-  CHECK(m.f32 == assumed_gpu(told).f32);
+  DeviceProperties known = Device::cuda(27).properties();
+  CHECK(known.clock_hz == 0);
+  known.clock_hz = 1'980'000'000;
+  CHECK(m.f32 == assumed_gpu(known).f32);
 }

@@ -13,11 +13,17 @@ import collections, os, re, sys
 #   a/{b,c} in the first column: the headers a/b.h and a/c.h with their .cpp files
 #   !a/b    an exception to the entries before it
 #   llvm    headers of LLVM
-# The longest line that fits a file decides: jit/cpu/facts, and jit/cpu/target.h and .cpp, have rules of their own.
+#   *       everything, also for the folders below, which need no lines of their own
+# The longest line that fits a file decides: jit/cpu/facts, and jit/cpu/target.h and .cpp, have rules of their own. Each other
+# folder with a source file must have a line.
 LAYERS = """
+  tests                   *
+  benchmarks              *
   samples                 collectives ops autotune jit dsl
+  samples/template        collectives ops autotune jit dsl
   collectives             ops autotune jit dsl
-  ops                     autotune jit dsl
+  ops                     autotune jit dsl ops/detail
+  ops/detail              autotune jit dsl ops/activation ops/dims
   autotune                jit dsl autotune/space autotune/records autotune/run
 
   dsl                     dsl/detail dsl/ir
@@ -123,6 +129,10 @@ for source in sorted(sources):
     if not text.startswith(("//", "/*", "#!")):
         fail(f"{source}:1", "the file does not begin with a comment that says what it does")
     folder = rule_of(source)
+    everything = rules.get(folder) == ["*"]
+    if not everything and not {os.path.dirname(source), os.path.splitext(source)[0]} & folder_of.keys():
+        fail(f"{source}:1", f"the folder {os.path.dirname(source)} has no line in the table of layers; add one")
+        continue
     for match in include.finditer(text):
         place = f"{source}:{text.count(chr(10), 0, match.start(2)) + 1}"
         name = match[2]
@@ -137,7 +147,7 @@ for source in sorted(sources):
             continue
         if source.endswith(".h"):
             (outside if path == "llvm" else headers)[source].append((place, name if path == "llvm" else path))
-        if not folder:  # tests and benchmarks may include everything
+        if everything:
             continue
         if not (allowed(folder, path) if path != "llvm" else "llvm" in rules[folder]):
             fail(place, f"includes {name}, but {folder} may include only itself, {', '.join(rules[folder])}")

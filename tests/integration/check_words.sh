@@ -1,6 +1,7 @@
 #!/bin/bash
 # Checks the English of comments, messages and pages: words that this tree does not use, first lines that do not say what a
-# file does, torn lists, and text that belongs to one machine or to the way in which the code was written.
+# file does, comments of public functions that lean on others, torn lists, and text that belongs to one machine or to the way in
+# which the code was written.
 #   check_words.sh SOURCE_DIR [--doubtful]
 # Each finding is printed as "file:line: word -> what to write". tests/integration/words_allowed.txt lists the exceptions.
 # --doubtful prints also what is often unclear but not always wrong; only the other findings make the check fail.
@@ -201,6 +202,13 @@ for path in files:
                 note(path, 1, "no comment -> a first line that says what the file does or holds")
         elif len(first.split()) < 4 and not is_allowed(path, lines[0]):
             note(path, 1, f"{first} -> a whole sentence that says what the file does or holds")
+
+    # In a public header, the comment of each function says by itself what the function does.
+    if path.endswith(".h") and re.search(r"^KILN_API_BEGIN", text, re.M):
+        for number, line in enumerate(lines, 1):
+            first = number == 1 or not re.match(r"\s*(//|\*)", lines[number - 2])
+            if first and re.match(r"\s*(//|/\*) *The same\b", line) and not is_allowed(path, line):
+                note(path, number, "The same -> what the function does, without another comment")
 
     # Lists and banners in comments that were filled like text: the next item of a numbered list inside a line, and a banner
     # whose dashes are on another line than its title.

@@ -23,8 +23,8 @@ std::string programs_text(const Explanation& e) {
   std::string formula = e.grid.empty() ? "given at launch" : fmt::format("{}", fmt::join(e.grid, " x "));
   if (!e.cost.programs) return formula;
   if (e.grid.empty() && e.programs.empty()) return "none: 1 program";
-  std::string numbers = e.programs.size() > 1 ? fmt::format("{} = ", fmt::join(e.programs, " x ")) : "";
-  return fmt::format("{}: {}{:.0f} programs", formula, numbers, *e.cost.programs);
+  std::string factors = e.programs.size() > 1 ? fmt::format("{} = ", fmt::join(e.programs, " x ")) : "";
+  return fmt::format("{}: {}{:.0f} programs", formula, factors, *e.cost.programs);
 }
 
 std::string summary_text(const Explanation& e) {

@@ -190,8 +190,8 @@ void KernelEmitter::finish_deferral() {
   latch->getTerminator()->eraseFromParent();
   auto* now = llvm::BasicBlock::Create(context_, "strip", function_);
   b_.SetInsertPoint(latch);
-  Value* inside = b_.CreateAnd(following, b_.getInt64(static_cast<std::uint64_t>(strip - 1)));
-  b_.CreateCondBr(b_.CreateICmpEQ(inside, b_.getInt64(0)), now, rest);
+  Value* in_strip = b_.CreateAnd(following, b_.getInt64(static_cast<std::uint64_t>(strip - 1)));
+  b_.CreateCondBr(b_.CreateICmpEQ(in_strip, b_.getInt64(0)), now, rest);
   b_.SetInsertPoint(now);
   emit_deferred_row(following);
   b_.CreateBr(rest);

@@ -109,7 +109,7 @@ bool KernelEmitter::holds_in_fast_part(Nest& nest, const ir::Op& op, const Indic
     room = b_.CreateSelect(wraps, b_.getInt64(0), room);
   }
   limit_lanes(nest, room);
-  nest.pasts.push_back(b_.CreateSelect(wraps, most, room));
+  nest.ends.push_back(b_.CreateSelect(wraps, most, room));
   return true;
 }
 
@@ -150,8 +150,8 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   bool guarded = nest.guarded || op.is(Opcode::ViewMask);
   Value* position = b_.getInt64(0);
   Value *lane_part = nullptr, *lane_stride = nullptr;
-  Value *past = nullptr,
-        *rows_inside = nullptr; // first lane past this view; which rows are inside; null: no limit
+  Value* end = nullptr;         // the first lane past this view; null: no limit
+  Value* rows_inside = nullptr; // which rows are inside of this view; null: all
   int last = type.view_rank - 1;
   for (int a = 0; a <= last; ++a) {
     auto axis = static_cast<std::size_t>(a);
@@ -169,7 +169,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         if (index.linear && index.direct) {
           end_fast_part(nest, offset, v.extents[axis]);
           Value* room = b_.CreateSub(v.extents[axis], offset);
-          past = past ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, past, room) : room;
+          end = end ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, room) : room;
           proved = true;
         } else if (index.uniform() && index.direct && index.depth <= nest.limit_depth) {
           Value* inside = b_.CreateICmpULT(b_.CreateAdd(offset, index.base), v.extents[axis]);
@@ -200,14 +200,14 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
     if (index.linear && a == last && type.layout != LayoutClass::Any && !lane_part) continue;
     access.step = 0;
     lane_stride = index.linear && !lane_part ? stride : nullptr;
-    Value* numbers = index.linear ? lane_numbers(b_, nest.lanes) : index.lanes;
-    Value* part = b_.CreateMul(numbers, widen(b_, stride, nest.lanes));
+    Value* lanes = index.linear ? lane_numbers(b_, nest.lanes) : index.lanes;
+    Value* part = b_.CreateMul(lanes, widen(b_, stride, nest.lanes));
     lane_part = lane_part ? b_.CreateAdd(lane_part, part) : part;
   }
-  if (past) {
+  if (end) {
     IRBuilder::InsertPointGuard keep(b_);
     b_.SetInsertPoint(nest.limit_point);
-    nest.pasts.push_back(rows_inside ? b_.CreateSelect(rows_inside, past, b_.getInt64(0)) : past);
+    nest.ends.push_back(rows_inside ? b_.CreateSelect(rows_inside, end, b_.getInt64(0)) : end);
   }
   if (!address_only && !op.is(Opcode::ViewMask))
     if (const ir::Value* mask = op.mask())

@@ -70,7 +70,7 @@ using Accumulators = std::vector<Accumulator>;
 // A vector loop has up to three parts. In the fast part all lanes are inside every view that the loop
 // accesses, so that no masks are needed. The guarded part handles the rest with masks. Lanes that are past
 // all views may have a part of their own (out_of_bounds.cpp). While the body of the fast part is emitted,
-// `limits` collects how far that half may go. `pasts` collects for each view the first lane past its end, and
+// `limits` collects how far that half may go. `ends` collects for each view the first lane past its end, and
 // for each comparison of column indices the first lane for which it fails.
 struct Nest {
   std::vector<std::int64_t> domain;
@@ -98,12 +98,12 @@ struct Nest {
   bool always = true; // the nest executes unconditionally
 
   bool guarded = true;
-  bool out_of_bounds = false;  // guarded, and all lanes are past all of `pasts`
+  bool out_of_bounds = false;  // guarded, and all lanes are at or past all of `ends`
   bool streaming = false;      // stores are non-temporal, of whole vectors at aligned addresses
   llvm::Value* tail = nullptr; // guarded: the mask of lanes inside the domain; null: all
   llvm::Instruction* limit_point = nullptr;
   int limit_depth = 0;
-  Values limits, pasts;
+  Values limits, ends;
 
   llvm::Instruction* hoist_point = nullptr; // before the innermost loop
   int hoist_depth = 0;
@@ -117,7 +117,7 @@ struct Nest {
   std::map<Key, llvm::Value*> memo, hoisted;
   std::set<std::tuple<Key, llvm::Value*, int, int>>
       limited; // the indices that `limits` already keeps below an extent
-  void clear_limits() { limits.clear(), pasts.clear(), limited.clear(); }
+  void clear_limits() { limits.clear(), ends.clear(), limited.clear(); }
   std::set<const ir::Value*> being_filled;
   std::set<const ir::Op*> loads; // the loads from views that it evaluates
 };

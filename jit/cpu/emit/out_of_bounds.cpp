@@ -46,8 +46,8 @@ Value* KernelEmitter::value_out_of_bounds(Nest& nest, const ir::Op& op, const In
   if (!nest.out_of_bounds) return nullptr;
   const bool read = op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather) || op.is(Opcode::Load);
   if (!read) return fails_out_of_bounds(nest, op.result(), at) ? b_.getFalse() : nullptr;
-  const bool past = op.is(Opcode::ViewLoad) && runs_along_lanes(at);
-  if (!past && !(op.mask() && fails_out_of_bounds(nest, op.mask(), at))) return nullptr;
+  const bool ends_in_lanes = op.is(Opcode::ViewLoad) && runs_along_lanes(at);
+  if (!ends_in_lanes && !(op.mask() && fails_out_of_bounds(nest, op.mask(), at))) return nullptr;
   if (op.other()) return operand_element(nest, op.other(), at);
   return llvm::Constant::getNullValue(compute_type(context_, op.result()->type.dtype));
 }
@@ -116,12 +116,12 @@ bool KernelEmitter::VectorLevel::all_same_out_of_bounds() const {
 // The index of the first vector that lies completely past all views and bounds.
 Value* KernelEmitter::VectorLevel::out_of_bounds_begin(Value* fast_end) {
   const bool worth_it = nest_.lanes > 1 && extent_ >= tuning::min_out_of_bounds_vectors * nest_.lanes;
-  if (!worth_it || extent_ % nest_.lanes != 0 || nest_.pasts.empty() || nest_.bounds[axis_] ||
+  if (!worth_it || extent_ % nest_.lanes != 0 || nest_.ends.empty() || nest_.bounds[axis_] ||
       !nest_.rows.empty() || !all_same_out_of_bounds())
     return nullptr;
   Value* begin = fast_end;
-  for (Value* past : nest_.pasts)
-    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, past);
+  for (Value* end : nest_.ends)
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, end);
   begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, begin, constant(extent_));
   return b_.CreateAnd(b_.CreateAdd(begin, constant(nest_.lanes - 1)), constant(-nest_.lanes));
 }

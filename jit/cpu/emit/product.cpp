@@ -118,7 +118,7 @@ void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Val
 // two apart.
 KernelEmitter::Gathered KernelEmitter::make_gathered(const ProductLoop& product, std::int64_t rows,
                                                      std::int64_t columns) {
-  auto past = [](std::int64_t tile) {
+  auto padding = [](std::int64_t tile) {
     const auto vector = std::min<std::int64_t>(64, std::bit_ceil(static_cast<std::uint64_t>(tile)));
     return -tile & (vector - 1);
   };
@@ -126,10 +126,11 @@ KernelEmitter::Gathered KernelEmitter::make_gathered(const ProductLoop& product,
   gathered.depth = std::max<std::int64_t>(1, tuning::gathered_k / product.step) * product.step;
   if (!product.a.load)
     gathered.a = make_buffer(product.a.value->type.dtype, false,
-                             {rows, gathered.depth + std::max<std::int64_t>(1, past(product.step))});
+                             {rows, gathered.depth + std::max<std::int64_t>(1, padding(product.step))});
   if (!product.b.load)
-    gathered.b = make_buffer(product.b.value->type.dtype, false,
-                             {gathered.depth, columns + past(product.dot->result()->type.shape[1].value())});
+    gathered.b =
+        make_buffer(product.b.value->type.dtype, false,
+                    {gathered.depth, columns + padding(product.dot->result()->type.shape[1].value())});
   return gathered;
 }
 

@@ -249,8 +249,8 @@ void KernelEmitter::Reshape::take_apart(const AxisGroup& group) {
       whole = from_[a] % nest_.lanes == 0;
       continue;
     }
-    Value* numbers = at_[a].linear ? lane_numbers(b_, nest_.lanes) : at_[a].lanes;
-    Value* part = b_.CreateMul(numbers, widen(b_, constant(stride), nest_.lanes));
+    Value* indices = at_[a].linear ? lane_numbers(b_, nest_.lanes) : at_[a].lanes;
+    Value* part = b_.CreateMul(indices, widen(b_, constant(stride), nest_.lanes));
     if (linear) lanes = lane_numbers(b_, nest_.lanes), linear = false;
     lanes = lanes ? b_.CreateAdd(lanes, part) : part;
   }

@@ -53,8 +53,8 @@ Config widened_elementwise(const ProgramTiles& tiles, const Config& config) {
         (elements *= *size) > tuning::max_widened_elements)
       return config;
   }
-  const auto across = [](const TileDimension& d) { return d.along_rows; };
-  const bool square_tiles = std::count_if(tiles.dimensions.begin(), tiles.dimensions.end(), across) > 1;
+  const auto along_rows = [](const TileDimension& d) { return d.along_rows; };
+  const bool square_tiles = std::count_if(tiles.dimensions.begin(), tiles.dimensions.end(), along_rows) > 1;
   Config wider = config;
   for (const TileDimension& d : tiles.dimensions) {
     const std::int64_t size = *config.get(d.name);

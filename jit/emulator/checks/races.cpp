@@ -292,9 +292,9 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
       all[kept++] = now;
     }
     cell.count = kept;
-    const std::uint32_t inside = std::min(kept, Cell::here);
-    std::copy_n(all, inside, cell.first);
-    touches.assign(all + inside, all + kept);
+    const std::uint32_t in_cell = std::min(kept, Cell::here);
+    std::copy_n(all, in_cell, cell.first);
+    touches.assign(all + in_cell, all + kept);
     return;
   }
   shadow.more(cell).touches.assign(1, now);

@@ -42,10 +42,12 @@ struct AsyncOperation {
 
   // --- Its state in a queue (async_operations.h)
   Queue queue = Queue::Copies;
-  bool after_copies = false;                    // it lands after all earlier cp.async of the warp
-  std::uint32_t group = 0;                      // the number of the lanes' open group at its issue
-  Mask unread = 0, in_flight = 0, unwaited = 0; // lanes that have not read, not landed, not been waited for
-  std::uint8_t waiters = 0; // a bit for each warp of the warpgroup that has waited for this wgmma
+  bool after_copies = false; // it lands after all earlier cp.async of the warp
+  std::uint32_t group = 0;   // the number of the lanes' open group at its issue
+  Mask pending_reads = 0;    // lanes that have not read their sources
+  Mask in_flight = 0;        // lanes whose results have not landed
+  Mask unwaited = 0;         // lanes that have not been waited for
+  std::uint8_t waiters = 0;  // a bit for each warp of the warpgroup that has waited for this wgmma
   virtual ~AsyncOperation() = default;
   virtual void poison() {}                              // fills the destination with garbage
   virtual void read(Mask /*lanes*/) {}                  // reads the sources

@@ -21,7 +21,7 @@ void AsyncOperations::issue(std::unique_ptr<AsyncOperation> operation) {
   AsyncOperation& op = *operation;
   op.id = ++e.operations_issued;
   ++e.events;
-  op.unread = op.in_flight = op.lanes;
+  op.pending_reads = op.in_flight = op.lanes;
   op.unwaited = op.queue == AsyncOperation::Queue::Mbarrier ? 0 : op.lanes;
   operations_.push_back(std::move(operation));
   ++in_flight_;
@@ -60,12 +60,12 @@ void AsyncOperations::check_ranges(const AsyncOperation& op) {
 }
 
 void AsyncOperations::read(AsyncOperation& op, Mask lanes) {
-  lanes &= op.unread;
+  lanes &= op.pending_reads;
   if (!lanes) return;
-  op.unread &= ~lanes;
+  op.pending_reads &= ~lanes;
   ++block_.execution.events;
   op.read(lanes);
-  if (block_.execution.probe && !op.unread) block_.execution.probe->read(op);
+  if (block_.execution.probe && !op.pending_reads) block_.execution.probe->read(op);
 }
 
 void AsyncOperations::land(AsyncOperation& op, Mask lanes) {
@@ -169,7 +169,7 @@ void AsyncOperations::finish() {
         op.queue == AsyncOperation::Queue::Bulk || op.after_copies)
       continue;
     const bool here = unwaited || std::any_of(op.ranges.begin(), op.ranges.end(), [&](const Range& r) {
-                        return r.block == &block_ && (r.kind != AccessKind::Read || op.unread);
+                        return r.block == &block_ && (r.kind != AccessKind::Read || op.pending_reads);
                       });
     if (!here) continue;
     block_.execution.add_finding(Fault::Unfinished, *op.warp, *op.instruction, std::countr_zero(op.lanes),

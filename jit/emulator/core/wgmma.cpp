@@ -65,18 +65,18 @@ template <class T, class Get> void Multiplication::unpack(T* to_a, T* to_b, cons
   std::vector<std::uint8_t> chunks;
   gather(chunks);
   const std::uint8_t* at = chunks.data();
-  auto matrix = [&](T* to, Type t, int across, bool by_columns) {
+  auto matrix = [&](T* to, Type t, int extent, bool by_columns) {
     const int size = bytes_of(t), per_chunk = 16 / size;
     if (by_columns) { // a chunk holds elements of several rows or columns, for one k
-      for (int c = 0; c < across / per_chunk; ++c)
+      for (int c = 0; c < extent / per_chunk; ++c)
         for (int k = 0; k < depth; ++k, at += 16)
           for (int e = 0; e < per_chunk; ++e)
-            to[k * across + c * per_chunk + e] = get(t, element(at + e * size, size));
+            to[k * extent + c * per_chunk + e] = get(t, element(at + e * size, size));
     } else {
-      for (int r = 0; r < across; ++r)
+      for (int r = 0; r < extent; ++r)
         for (int k = 0; k < depth; k += per_chunk, at += 16)
           for (int e = 0; e < per_chunk; ++e)
-            to[(k + e) * across + r] = get(t, element(at + e * size, size));
+            to[(k + e) * extent + r] = get(t, element(at + e * size, size));
     }
   };
   if (operands.empty()) {

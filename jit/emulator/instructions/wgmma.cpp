@@ -136,7 +136,7 @@ private:
     }
   }
 
-  bool chunks(std::uint64_t bits, int first, int across, Type t, bool by_columns, const char* name,
+  bool chunks(std::uint64_t bits, int first, int count, Type t, bool by_columns, const char* name,
               std::vector<std::uint32_t>& to) {
     if (Descriptor::reserved(bits)) {
       fault(std::string("has the descriptor ") + hexadecimal(bits) + " of " + name +
@@ -170,11 +170,11 @@ private:
       return true;
     };
     if (by_columns) {
-      for (int c = first / per_chunk; c < (first + across) / per_chunk; ++c)
+      for (int c = first / per_chunk; c < (first + count) / per_chunk; ++c)
         for (int k = 0; k < op_->depth; ++k)
           if (!add(d.mn_major(c, k))) return false;
     } else {
-      for (int r = first; r < first + across; ++r)
+      for (int r = first; r < first + count; ++r)
         for (int c = 0; c < 2; ++c)
           if (!add(d.k_major(r, c))) return false;
     }

@@ -186,7 +186,7 @@ template <class Op, class... X> auto whole(const X&... x) {
   return make_whole<Op>(as_whole_of<T>(x)...);
 }
 
-// The same, but returns Poison if `ok` is false or an operand is Poison.
+// Makes a node as whole() does, unless `ok` is false or an operand is Poison; then it returns Poison.
 template <bool ok, class Op, class... X> auto whole_if(const X&... x) {
   if constexpr (any_poison<X...> || !ok)
     return Poison{};

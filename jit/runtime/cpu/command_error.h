@@ -16,17 +16,17 @@ public:
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Throws the error, if there is one, which then counts as reported.
   void check() const {
-    if (failed()) tell();
+    if (failed()) report();
   }
   // The error if check() has not thrown it yet, or else null.
   std::exception_ptr unreported() const {
     std::lock_guard lock(mutex_);
-    return told_ ? nullptr : error_;
+    return reported_ ? nullptr : error_;
   }
   void keep(std::exception_ptr error) noexcept {
     std::lock_guard lock(mutex_);
     error_ = std::move(error);
-    told_ = false;
+    reported_ = false;
     failed_.store(true, std::memory_order_release);
   }
   void clear() {
@@ -38,16 +38,16 @@ public:
   void reset_in_child() noexcept { new (&mutex_) std::mutex; }
 
 private:
-  [[noreturn]] void tell() const {
+  [[noreturn]] void report() const {
     std::lock_guard lock(mutex_);
     if (!error_) throw UserError("the stream's error was cleared during this call; launch again");
-    told_ = true;
+    reported_ = true;
     std::rethrow_exception(error_);
   }
 
   mutable std::mutex mutex_; // guards the members below
   std::exception_ptr error_;
-  mutable bool told_ = false;
+  mutable bool reported_ = false;
   std::atomic<bool> failed_{false};
 };
 

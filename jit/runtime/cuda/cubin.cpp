@@ -35,7 +35,7 @@ cache::Key versions_key() {
 
 // Whether version `a` is newer: "12.10.1" is newer than "12.9.88".
 bool newer(const std::string& a, const std::string& b) {
-  auto numbers = [](std::string text) {
+  auto parts_of = [](std::string text) {
     std::replace(text.begin(), text.end(), '.', ' ');
     std::istringstream in(text);
     std::vector<int> parts;
@@ -43,7 +43,7 @@ bool newer(const std::string& a, const std::string& b) {
       parts.push_back(n);
     return parts;
   };
-  return numbers(a) > numbers(b);
+  return parts_of(a) > parts_of(b);
 }
 
 } // namespace

@@ -26,7 +26,7 @@ Properties find_properties(const Driver& driver, DeviceHandle device) {
     note(driver.cuDeviceGetAttribute(&value, attribute, device));
     return value;
   };
-  auto get_if_told = [&](DeviceAttribute attribute) {
+  auto get_if_reported = [&](DeviceAttribute attribute) {
     int value = 0;
     return driver.cuDeviceGetAttribute(&value, attribute, device) == Result::Success ? std::max(value, 0) : 0;
   };
@@ -48,12 +48,12 @@ Properties find_properties(const Driver& driver, DeviceHandle device) {
   p.shared_bytes = get(A::MaxSharedMemoryPerBlock);
   p.shared_bytes_optin = get(A::MaxSharedMemoryPerBlockOptin);
   p.l2_bytes = get(A::L2CacheSize);
-  p.clock_hz = std::int64_t{1000} * get_if_told(A::ClockRate);
-  p.memory_clock_hz = std::int64_t{1000} * get_if_told(A::MemoryClockRate);
-  p.memory_bus_bits = get_if_told(A::GlobalMemoryBusWidth);
-  p.multiprocessor_threads = get_if_told(A::MaxThreadsPerMultiprocessor);
-  p.multiprocessor_registers = get_if_told(A::MaxRegistersPerMultiprocessor);
-  p.multiprocessor_shared_bytes = get_if_told(A::MaxSharedMemoryPerMultiprocessor);
+  p.clock_hz = std::int64_t{1000} * get_if_reported(A::ClockRate);
+  p.memory_clock_hz = std::int64_t{1000} * get_if_reported(A::MemoryClockRate);
+  p.memory_bus_bits = get_if_reported(A::GlobalMemoryBusWidth);
+  p.multiprocessor_threads = get_if_reported(A::MaxThreadsPerMultiprocessor);
+  p.multiprocessor_registers = get_if_reported(A::MaxRegistersPerMultiprocessor);
+  p.multiprocessor_shared_bytes = get_if_reported(A::MaxSharedMemoryPerMultiprocessor);
   p.cooperative_launch = get(A::CooperativeLaunch) != 0;
   p.cluster_launch = p.sm >= 90 && get(A::ClusterLaunch) != 0;
   p.pageable_memory_access = get(A::PageableMemoryAccess) != 0;

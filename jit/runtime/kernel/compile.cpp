@@ -26,7 +26,7 @@ namespace {
 
 struct Totals {
   std::mutex mutex;
-  CompileStatistics numbers;
+  CompileStatistics statistics;
 };
 Totals& totals() {
   static auto* t = new Totals; // never destroyed, because kernels may compile while the process exits
@@ -115,8 +115,8 @@ private:
         continue;
       }
       std::lock_guard lock(totals().mutex);
-      ++totals().numbers.disk_hits;
-      totals().numbers.load_ms += watch.ms();
+      ++totals().statistics.disk_hits;
+      totals().statistics.load_ms += watch.ms();
       return true;
     }
     return false;
@@ -150,8 +150,8 @@ private:
                code.target + " in " + std::to_string(ms) + " ms");
     {
       std::lock_guard lock(totals().mutex);
-      ++totals().numbers.compiled;
-      totals().numbers.compile_ms += ms;
+      ++totals().statistics.compiled;
+      totals().statistics.compile_ms += ms;
     }
     cache::DiskCache::standard().store(
         code.key, code.payload,
@@ -199,7 +199,7 @@ void KeptFiles::write(bool wanted, const char* suffix, std::string_view text) co
 
 CompileStatistics compile_statistics() {
   std::lock_guard lock(totals().mutex);
-  return totals().numbers;
+  return totals().statistics;
 }
 
 Config config_for(DeviceKind kind, const Config& config) {

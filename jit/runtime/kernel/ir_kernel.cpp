@@ -29,8 +29,8 @@ std::shared_ptr<detail::KernelCore> make_core(const std::shared_ptr<const ir::Ke
   std::vector<ParameterInfo> parameters;
   std::size_t view = 0;
   for (const auto& arg : recorded->body.args) {
-    const bool told = arg->type.is_view() && view < pinned.size();
-    parameters.push_back(parameter_of(arg->type, told ? pinned[view] : std::nullopt));
+    const bool is_pinnable = arg->type.is_view() && view < pinned.size();
+    parameters.push_back(parameter_of(arg->type, is_pinnable ? pinned[view] : std::nullopt));
     view += arg->type.is_view();
   }
   return {new detail::KernelCore(recorded, parameters), [](detail::KernelCore* core) { core->release(); }};

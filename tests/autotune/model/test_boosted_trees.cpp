@@ -165,7 +165,9 @@ TEST_CASE("boosted trees learn values, classes and orders", "[boosted trees]") {
 }
 
 TEST_CASE("a pairwise objective compares within groups only", "[boosted trees]") {
-  Random random(11);
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
   TrainingSet set;
   set.rows = random_rows(random, 400, 3);
   for (std::size_t r = 0; r < 400; ++r) { // column 2 gives the group, whose offset is irrelevant
@@ -181,7 +183,9 @@ TEST_CASE("a pairwise objective compares within groups only", "[boosted trees]")
 }
 
 TEST_CASE("boosted trees start from the margin", "[boosted trees]") {
-  Random random(5);
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
   TrainingSet set = learnable(random, 300, Objective::squared);
   set.margins = set.labels; // nothing remains to be learned
   BoostedTrees nothing_left = BoostedTrees::train(set, {});
@@ -194,7 +198,9 @@ TEST_CASE("boosted trees start from the margin", "[boosted trees]") {
 }
 
 TEST_CASE("training is deterministic and depends on its seed", "[boosted trees]") {
-  Random random(6);
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
   TrainingSet set = learnable(random, 200, Objective::squared);
   BoostOptions options{.row_share = .7, .column_share = .5, .seed = 1};
   std::string first = BoostedTrees::train(set, options).to_json();
@@ -205,7 +211,9 @@ TEST_CASE("training is deterministic and depends on its seed", "[boosted trees]"
 
 TEST_CASE("contributions sum to the prediction, and importance finds the relevant columns",
           "[boosted trees]") {
-  Random random(7);
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
   TrainingSet set = learnable(random, 400, Objective::squared);
   BoostedTrees model = BoostedTrees::train(set, {});
   for (std::size_t r = 0; r < 20; ++r) {
@@ -254,7 +262,9 @@ TEST_CASE("infinite values are ordered like others", "[boosted trees]") {
 }
 
 TEST_CASE("boosted trees that were read back predict bitwise equal values", "[boosted trees]") {
-  Random random(8);
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
   for (Objective objective : {Objective::squared, Objective::logistic, Objective::pairwise}) {
     TrainingSet set = learnable(random, 200, objective);
     BoostedTrees model = BoostedTrees::train(set, {.objective = objective});

@@ -33,7 +33,9 @@ TEST_CASE("a forest distinguishes two classes", "[forest]") {
 }
 
 TEST_CASE("rows in the same leaf read the same columns and have the same probability", "[forest]") {
-  Random random(4);
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
   Rows rows = random_rows(random, 200, 4, 6);
   std::vector<std::uint8_t> labels;
   std::vector<double> weights;

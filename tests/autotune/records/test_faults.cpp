@@ -127,7 +127,7 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
   }
   CHECK(verify(store, Repair::yes).busy == false);
   const RewriteReport compacted = compact(store);
-  CHECK(compacted.segments_after - compacted.live == 1); // an empty segment counts as live for a while
+  CHECK(compacted.segments_after - compacted.in_use == 1); // an empty segment counts as in use for a while
   CHECK(check_all() == count);
   CHECK(verify(store, Repair::no).damage.empty());
   munmap(&shared, sizeof(Shared));

@@ -62,7 +62,7 @@ TEST_CASE("compaction combines files and keeps records, including those of later
   const RewriteReport report = compact(store);
   CHECK(report.segments_before == 11);
   CHECK(report.segments_after == 2);
-  CHECK(report.live == 1);
+  CHECK(report.in_use == 1);
   CHECK(report.kept == 51);
   CHECK(report.future == 1);
   CHECK(report.duplicates == 5);

@@ -197,7 +197,9 @@ TEST_CASE("a space whose rules reject nearly everything is counted exactly") {
 }
 
 TEST_CASE("empty, contradictory and one-point spaces have clear outcomes") {
-  Random random(1);
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  Random random(seed);
   bool exact = false;
 
   Space contradictory;
@@ -247,7 +249,9 @@ TEST_CASE("the compiler's check is called after the rules, once for each point")
     ++asked[p];
     return p[0] % 2 == 0;
   });
-  Random random(5);
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  Random random(seed);
   for (int i = 0; i < 100; ++i)
     CHECK((*bound.sample(random))[0] % 2 == 0);
   CHECK(bound.size() == 9 + 7 + 5 + 3 + 1);
@@ -335,7 +339,9 @@ TEST_CASE("a knob that a rule reads for only a few points is discovered") {
     return sum % 1999 != 7 || c["z"] == 2;
   });
   BoundSpace bound(s, {}, Device::cpu());
-  Random random(11);
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  Random random(seed);
   std::vector<int> counts(4);
   for (int i = 0; i < 4000; ++i) {
     const auto p = bound.sample(random);
@@ -398,7 +404,9 @@ TEST_CASE("counting a space ends on request, does not start again, and leaves a 
   CHECK(bound.points(4096) == nullptr);
   CHECK(bound.points(1u << 20) == nullptr);
   CHECK(asked == before);
-  Random random(1);
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  Random random(seed);
   const auto drawn = bound.sample(random);
   REQUIRE(drawn);
   CHECK(bound.contains(*drawn));

@@ -34,9 +34,9 @@ FAKE_ENTRY cuDeviceTotalMem_v2(std::size_t* bytes, DeviceHandle) {
 
 // Returns a clock according to the setting `clocks`: 1 reports it, 0 reports zero, -1 returns an error.
 static Result clock(int* value, int kilohertz) {
-  const long long told = state().setting("clocks");
-  *value = told == 1 ? kilohertz : 0;
-  return told < 0 ? Result::InvalidValue : Result::Success;
+  const long long mode = state().setting("clocks");
+  *value = mode == 1 ? kilohertz : 0;
+  return mode < 0 ? Result::InvalidValue : Result::Success;
 }
 
 FAKE_ENTRY cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceHandle) {

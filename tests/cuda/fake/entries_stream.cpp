@@ -135,7 +135,7 @@ FAKE_ENTRY cuEventSynchronize(EventHandle event) {
 FAKE_ENTRY cuEventElapsedTime(float* ms, EventHandle begin, EventHandle end) {
   ENTER(true);
   const auto taken = event_of(end)->time - event_of(begin)->time;
-  const auto told = std::chrono::nanoseconds(state().setting("elapsed_ns"));
-  *ms = std::chrono::duration<float, std::milli>(told.count() ? told : taken).count();
+  const auto fixed = std::chrono::nanoseconds(state().setting("elapsed_ns"));
+  *ms = std::chrono::duration<float, std::milli>(fixed.count() ? fixed : taken).count();
   return Result::Success;
 }

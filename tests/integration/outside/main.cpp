@@ -1,4 +1,7 @@
-// Runs and checks three kernels with nothing of Kiln but the installed package.
+// Runs and checks three kernels, and the tuner's public interface, with nothing of Kiln but the installed
+// package.
+#include "tuning.h"
+
 #include <kiln/kiln.h>
 
 #include <cmath>
@@ -110,4 +113,5 @@ int main() {
   } catch (const UserError& error) {
     if (std::string_view(error.what()).find("BN") == std::string_view::npos) return fail(error.what());
   }
+  if (const char* wrong = check_tuning()) return fail(wrong);
 }

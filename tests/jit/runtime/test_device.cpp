@@ -190,8 +190,10 @@ TEST_CASE("a size that exceeds the memory is a user error that names it") {
 }
 
 TEST_CASE("buffers of several threads never overlap") {
-  auto work = [](int id, bool* intact) {
-    std::mt19937 random(static_cast<unsigned>(id));
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("seed " << seed);
+  auto work = [seed](int id, bool* intact) {
+    std::mt19937_64 random(seed + static_cast<std::uint64_t>(id));
     for (int i = 0; i < 500; ++i) {
       Buffer b(Device::cpu(), 1 + static_cast<std::int64_t>(random() % 5000));
       std::memset(b.data(), id, static_cast<std::size_t>(b.size()));

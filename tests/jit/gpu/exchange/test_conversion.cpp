@@ -107,7 +107,9 @@ TEST_CASE("any two layouts of one warp convert by at most one shuffle for each r
 }
 
 TEST_CASE("the cheapest plan is chosen") {
-  std::mt19937_64 random(1);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const LinearLayout rows = blocked({5, 5}, {1, 0}, 2, 2), columns = blocked({5, 5}, {0, 1}, 2, 2);
   CHECK(std::holds_alternative<Nothing>(plan_conversion(rows, rows, 4)));
   CHECK(std::holds_alternative<SharedExchange>(plan_conversion(rows, columns, 4)));
@@ -143,7 +145,9 @@ TEST_CASE("the cheapest plan is chosen") {
 }
 
 TEST_CASE("elements of one lane that several lanes need take several rounds, or shared memory of the warp") {
-  std::mt19937_64 random(2);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (int held : {1, 2, 3}) {
     // All warps hold all elements, 2^held of them in the registers of each lane. Then each warp keeps a part,
     // and different lanes need the different registers of one lane.
@@ -208,7 +212,9 @@ TEST_CASE("coalesced layouts, mma fragments and their slices convert into each o
 }
 
 TEST_CASE("an accumulator becomes the next dot's left operand without any exchange") {
-  std::mt19937_64 random(5);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   // Attention: 64 x 64 scores on 4 warps, converted to 16 bits, are A of the product with the values.
   const LinearLayout scores = mma_accumulator(6, 6, 2, 0), output = mma_accumulator(6, 7, 2, 0);
   const LinearLayout a = mma_operand(0, output, 6, 16);
@@ -218,7 +224,9 @@ TEST_CASE("an accumulator becomes the next dot's left operand without any exchan
 }
 
 TEST_CASE("many registers are transposed through memory, few by shuffles") {
-  std::mt19937_64 random(6);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (int bits = 1; bits <= 5; ++bits) {
     const LinearLayout rows({{in_register, bits}, {in_lane, 5}, {in_warp, 0}}, {{"dim0", bits}, {"dim1", 5}},
                             [&] {
@@ -247,7 +255,9 @@ TEST_CASE("many registers are transposed through memory, few by shuffles") {
 }
 
 TEST_CASE("in an epilogue, accumulators become coalesced rows by wide accesses") {
-  std::mt19937_64 random(3);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   // 64 x 64 half-precision values on 4 warps: pairs are stored, 16 bytes are loaded.
   const LinearLayout c = mma_accumulator(6, 6, 2, 0), rows = blocked({6, 6}, {1, 0}, 3, 2);
   const SharedExchange plan = plan_shared_exchange(c, rows, 2);
@@ -268,7 +278,9 @@ TEST_CASE("in an epilogue, accumulators become coalesced rows by wide accesses")
 }
 
 TEST_CASE("a large tile is converted in passes that fit into shared memory") {
-  std::mt19937_64 random(8);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const LinearLayout c = mma_accumulator(7, 7, 1, 2), rows = blocked({7, 7}, {1, 0}, 2, 3);
   CHECK(plan_shared_exchange(c, rows, 4).bytes == 65536);
   const Conversion plan = plan_conversion(c, rows, 4, 20000);
@@ -281,7 +293,9 @@ TEST_CASE("a large tile is converted in passes that fit into shared memory") {
 }
 
 TEST_CASE("passes are split by bits that both sides reach") {
-  std::mt19937_64 random(9);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   // Warps hold copies, and the loads of a warp do not use one bit of the offset.
   auto at = [](std::uint64_t row, std::uint64_t column) { return row | column << 3; };
   const LinearLayout from({{in_register, 5}, {in_lane, 5}, {in_warp, 2}}, {{"dim0", 3}, {"dim1", 6}},

@@ -137,7 +137,9 @@ TEST_CASE("all copies of a sum of floats agree to the last bit") {
 }
 
 TEST_CASE("a row of an mma accumulator reduces in registers, by two shuffles, and between two warps") {
-  std::mt19937_64 random(4);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const LinearLayout c = mma_accumulator(6, 6, 1, 1); // 2 x 2 warps of 32 x 32
   const Reduction rows = plan_reduction(c, 1, 4);
   // Of 2 x 4 fragments of 16 x 8, a thread has 4 rows (g and g + 8, twice) of 8 elements each.

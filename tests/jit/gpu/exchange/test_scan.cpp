@@ -87,7 +87,9 @@ TEST_CASE("any layout scans along any axis, in order") {
 }
 
 TEST_CASE("a coalesced row scans in registers, by shuffles, then once between warps") {
-  std::mt19937_64 random(7);
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const LinearLayout row = blocked({12}, {0}, 2, 3); // registers 2, lanes 5, warps 3, registers 2
   const Scan plan = plan_scan(row, 0, 4);
   REQUIRE(plan.stages.size() == 2 + 5 + 1 + 2);
