@@ -15,7 +15,7 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   tsan    the quick tests under the thread sanitizer
   clang   the quick tests, built with clang 19 file by file
   bundle  build, and gather what a machine with an NVIDIA driver and nothing else needs to run Kiln's GPU tests,
-          samples and benchmarks: the archive build/kiln-gpu.tar.xz, and the command that unpacks and runs it
+          samples and benchmarks: the archive build/kiln-gpu.tar.gz, and the command that unpacks and runs it
   setup   only install what is missing
   help    this text
 
@@ -362,7 +362,7 @@ bundle)
   setup "${for_library[@]}" "${for_tests[@]}"
   options=(-DKILN_TESTS=ON -DKILN_BENCHMARKS=ON)
   configure_and_build
-  tests/bundle/make_bundle.sh "$build" . "$build/bundle" "$build/kiln-gpu.tar.xz"
+  tests/bundle/make_bundle.sh "$build" . "$build/bundle" "$build/kiln-gpu.tar.gz"
   ;;
 asan | tsan | clang)
   introduce "builds library and tests in a folder of their own, and runs the quick tests"

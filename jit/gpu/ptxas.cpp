@@ -17,6 +17,7 @@
 #include <spawn.h>
 #include <string_view>
 #include <sys/wait.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -27,7 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_program(const fs::path& path) { return !fs::is_directory(path) && access(path.c_str(), X_OK) == 0; }
+bool is_program(const fs::path& path) {
+  std::error_code ignored; // PATH may name folders that cannot be read
+  return !fs::is_directory(path, ignored) && access(path.c_str(), X_OK) == 0;
+}
 
 std::string find_ptxas() {
   if (const auto& given = environment_options().ptxas) return is_program(*given) ? *given : "";

@@ -24,14 +24,16 @@ cp -R "$source/samples/data" "$bundle/share/samples/data"
 cp "$source/benchmarks/gpu_peers.py" "$bundle/share/"
 cp "$source/LICENSE" "$bundle/"
 install -m 755 "$source/tests/bundle/run" "$bundle/run"
+install -m 755 "$source/tests/bundle/step" "$bundle/share/step"
 
 # The kernels of bench_gpu and of the samples are compiled ahead of time if there is a ptxas. The fake driver of the tests
 # reports the GPU named in FAKE_CUDA and accepts code for it, but runs nothing; the programs' results are wrong and ignored.
+# It fills the gigabytes of arrays that bench_gpu allocates; huge pages that malloc keeps for reuse make this fast.
 ahead() { # ahead SM PROGRAM [ARGUMENT...]
   local sm=$1
   shift
   FAKE_CUDA="sm=$sm;memory_bytes=$((64 << 30))" KILN_CUDA_LIBRARY=$build/lib/libfakecuda.so KILN_CACHE_DIR=$bundle/cache \
-    KILN_SAMPLES_DEVICE=cuda:0 "$@" >/dev/null 2>&1 || true
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0 KILN_SAMPLES_DEVICE=cuda:0 "$@" >/dev/null 2>&1 || true
 }
 build=$(cd "$build" && pwd) bundle=$(cd "$bundle" && pwd)
 mkdir -m 700 "$bundle/cache"
@@ -49,10 +51,11 @@ if KILN_CACHE_DIR=$bundle/cache "$bundle/bin/kiln" compile softmax --arch sm_90a
   done
 fi
 
-# The archive contains one folder, which has the archive's name. The owner of all files is root, and the order is by name.
-name=$(basename "$archive" .tar.xz)
-XZ_OPT=-6 tar -cJf "$archive" --owner=0 --group=0 --sort=name --transform "s,^[.],$name," -C "$bundle" .
+# The archive contains one folder, which has the archive's name. The owner of all files is root, everyone may read them, and
+# the order is by name.
+name=$(basename "$archive" .tar.gz)
+tar -czf "$archive" --owner=0 --group=0 --mode=u+rwX,go+rX --sort=name --transform "s,^[.],$name," -C "$bundle" .
 bytes=$(stat -c %s "$archive")
 echo "$bundle: $(($(du -sb "$bundle" | cut -f1) / 1000000)) MB; $archive: $((bytes / 1000000)) MB. On the machine with the GPU run:"
-echo "    tar -xJf $(basename "$archive") && $name/run"
+echo "    tar -xzf $(basename "$archive") && $name/run"
 ((bytes <= limit)) || { echo "make_bundle.sh: $bytes bytes are more than the $limit that an archive may have" >&2; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks the bundle for machines with a GPU: the size of its archive, that the command that make_bundle.sh prints unpacks and
-# runs it in an empty folder, and its messages if there is no NVIDIA driver.
+# runs it in an empty folder, its messages if there is no NVIDIA driver, and that its steps run all tests for GPUs.
 #   check_bundle.sh SOURCE_DIR BUILD_DIR WORK_DIR
 set -u
 source=$1 build=$2 work=$3
@@ -9,12 +9,12 @@ rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 export KILN_CACHE_DIR=$work/cache RESULTS=$work/results
 mkdir -m 700 cache
 
-"$source/tests/bundle/make_bundle.sh" "$build" "$source" "$work/made" "$work/kiln-gpu.tar.xz" >printed || { cat printed; fail "make_bundle.sh fails"; }
-[ "$(stat -c %s kiln-gpu.tar.xz)" -le 30000000 ] || fail "the archive has more than 30 MB"
+"$source/tests/bundle/make_bundle.sh" "$build" "$source" "$work/made" "$work/kiln-gpu.tar.gz" >printed || { cat printed; fail "make_bundle.sh fails"; }
+[ "$(stat -c %s kiln-gpu.tar.gz)" -le 30000000 ] || fail "the archive has more than 30 MB"
 # Runs the printed command in an empty folder whose name has a space. It exits with 77, because there is no driver.
 start=$(sed -n 's/^    \(tar .*\)/\1/p' printed)
 [ -n "$start" ] || { cat printed; fail "make_bundle.sh prints no command"; }
-mkdir "moved here" && mv kiln-gpu.tar.xz "moved here" && rm -r made || exit 1
+mkdir "moved here" && mv kiln-gpu.tar.gz "moved here" && rm -r made || exit 1
 (cd "moved here" && KILN_CUDA_LIBRARY=$work/none.so bash -c "$start") >answer 2>&1
 [ $? = 77 ] || fail "'$start' does not exit with 77 if there is no driver: $(cat answer)"
 bundle="$work/moved here/kiln-gpu"
@@ -38,10 +38,23 @@ for command in "" samples bench "kernels rows"; do
   grep -q '^Nothing to run on: no NVIDIA driver: ' answer || fail "run $command does not report that there is no driver: $(cat answer)"
 done
 
-# The help mentions every step, and a step runs and leaves a log. The fake driver of the tests stands in for the GPU.
+# The help mentions every step, and every test that runs on a GPU belongs to one step.
 for name in $("$bundle/run" list); do
   "$bundle/run" help | grep -qw -e "$name" || fail "the help does not mention the step $name"
+  case $name in
+  device | samples | bench | bench-matmul) ;;
+  *)
+    DEVICE=cuda:0 bash "$bundle/share/step" "$name" --list-test-names-only >of_step
+    grep -q . of_step || fail "the step $name has no tests"
+    cat of_step >>of_steps
+    ;;
+  esac
 done
+"$bundle/bin/cuda_tests" '[gpu],[.gpu],[.gpu_lost]' --list-test-names-only >of_programs
+"$bundle/bin/cuda_ops_tests" --list-test-names-only >>of_programs
+sort of_programs >expected && sort of_steps | diff - expected >answer || fail "some tests are in no step, or in several: $(cat answer)"
+
+# A step runs and leaves a log. The fake driver of the tests stands in for the GPU.
 FAKE_CUDA=sm=90 KILN_CUDA_LIBRARY=$build/lib/libfakecuda.so "$bundle/run" device lost >answer 2>&1
 grep -q '^device .* s  ' results/summary.txt || fail "the step device leaves no line in the summary: $(cat answer)"
 [ -s results/device.log ] || fail "the step device leaves no log"
