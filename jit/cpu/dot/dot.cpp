@@ -58,7 +58,7 @@ struct LoopNest {
       narrow = microkernel(b, column);
       if (plan.vectors == 4 && !plan.skinny) {
         column.vectors = 3;
-        column.mr = tuning::three_vector_tile_rows;
+        column.mr = tuning::narrow_register_tile_32.rows;
         three_vectors = microkernel(b, column);
       }
     }
@@ -346,8 +346,8 @@ struct LoopNest {
           emit_if_else(
               b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(without_one))),
               [&] {
-                register_tiles(three_vectors, tuning::three_vector_tile_rows, rows, sliver, height, steps,
-                               adds);
+                register_tiles(three_vectors, tuning::narrow_register_tile_32.rows, rows, sliver, height,
+                               steps, adds);
               },
               [&] { whole_tiles(rows, sliver, height, steps, adds); });
         });

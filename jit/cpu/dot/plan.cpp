@@ -96,7 +96,7 @@ std::int64_t most_outer_rows(const Plan& plan) {
 
 // With AMX fewer rows use inner products, since AMX multiplies few rows faster than vectors do.
 std::int64_t most_inner_rows(const Plan& plan) {
-  return plan.amx ? tuning::amx_inner_product_rows : tuning::inner_product_rows;
+  return plan.amx ? tuning::amx_inner_product_rows : tuning::skinny_rows;
 }
 
 bool inner_products_possible(const Plan& plan) {

@@ -21,6 +21,10 @@ using llvm::Value;
 
 namespace {
 
+// The largest number of operations of all rows of a block, which bounds the time to compile, and the number
+// of operations that a function such as exp counts as.
+constexpr int max_operations = 1000, function_operations = 25;
+
 // For each axis of a tile, the axis of the nest that it is, or -1.
 using Axes = std::vector<int>;
 
@@ -76,7 +80,7 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
   auto visit = [&](auto&& self, const ir::Value* v, const Axes& axes) -> void {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || axes.empty() || !seen.insert(v).second) return;
-    operations += has_long_latency(*v->def) ? tuning::transposed_function_operations : 1;
+    operations += has_long_latency(*v->def) ? function_operations : 1;
     if (v->def->is(Opcode::ViewLoad)) return visit_load(*v->def, axes);
     for (const ir::Value* operand : v->def->operands)
       if (operand->type.is_tile()) self(self, operand, operand_axes(*v->def, operand, axes));
@@ -89,12 +93,12 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }
-  if (operations * lanes > tuning::max_transposed_operations) nest.transposed_loads.clear();
+  if (operations * lanes > max_operations) nest.transposed_loads.clear();
   if (nest.transposed_loads.empty()) return nullptr;
   nest.block = nest.lanes = nest.native_lanes = lanes;
   while (nest.block * least_bytes < line_bytes &&
          2 * nest.block <= std::min<std::int64_t>(rows, tuning::max_transposed_rows) &&
-         2 * nest.block * operations <= tuning::max_transposed_operations)
+         2 * nest.block * operations <= max_operations)
     nest.block *= 2;
   return condition;
 }

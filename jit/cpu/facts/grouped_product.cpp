@@ -194,7 +194,7 @@ private:
       most_elements = grouped.store ? most_m * most_n : tuning::blocked_epilogue_max_group_sums;
     }
     if (amx) {
-      most_m = tuning::amx_max_group_rows, most_n = tuning::amx_max_group_columns;
+      most_m = tuning::amx_max_group_rows, most_n = tuning::amx_columns;
       most_elements = most_m * most_n;
       grouping.packing_a = tuning::amx_packing_a_cost, grouping.packing_b = tuning::amx_packing_b_cost;
     }
