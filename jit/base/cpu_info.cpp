@@ -97,13 +97,4 @@ ThreadBudget thread_budget() {
   return {std::max(1, static_cast<int>(std::ceil(limit))), true};
 }
 
-// An L3 cache of more than 96 MiB is spread over the chip and shared by all of its cores. On a Granite Rapids
-// with 480 MiB (two of its cores, in a virtual machine), streaming stores of data that is read again
-// take 27 % less time than ordinary ones for 64 MiB, 12 % less for 32 MiB, and the same for 16 MiB.
-std::int64_t reused_bytes(std::int64_t l3_bytes) {
-  constexpr std::int64_t mib = 1 << 20, largest_near = 96 * mib, of_far = 32 * mib, unknown = 64 * mib;
-  if (l3_bytes <= 0) return unknown;
-  return l3_bytes > largest_near ? of_far : std::max(l3_bytes, 8 * mib);
-}
-
 } // namespace kiln

@@ -23,9 +23,4 @@ struct ThreadBudget {
 };
 ThreadBudget thread_budget();
 
-// The size in bytes from which a kernel's results should bypass the caches, because the next kernel would not
-// find them there. `l3_bytes` is the size of the L3 cache, or 0 if unknown. For a large L3 the result is
-// smaller than the cache.
-std::int64_t reused_bytes(std::int64_t l3_bytes);
-
 } // namespace kiln

@@ -1,9 +1,9 @@
 // Implements `kiln devices`: describes the devices that kernels can run on.
-#include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/cli/support/parse.h>
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/jit/cli/support/text.h>
 #include <kiln/jit/cpu/target.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/runtime/device.h>
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ void print_text() {
   fmt::print("  threads  {}\n", cpu.num_threads);
   fmt::print("  caches   L1d {}, L2 {} per core; L3 {} shared\n", cache_text(cpu.l1d_bytes),
              cache_text(cpu.l2_bytes), cache_text(cpu.l3_bytes));
-  fmt::print("  streams  results of {} or more bypass the caches\n", cache_text(reused_bytes(cpu.l3_bytes)));
+  fmt::print("  streams  results of {} or more bypass the caches\n",
+             cache_text(cpu::tuning::reused_bytes(cpu.l3_bytes)));
   fmt::print("  memory   {}\n", cache_text(cpu.memory_bytes));
   std::string reason;
   int count = Device::cuda_count(&reason);
@@ -93,7 +94,7 @@ void print_json() {
                                    {"l1d_bytes", cpu.l1d_bytes},
                                    {"l2_bytes", cpu.l2_bytes},
                                    {"l3_bytes", cpu.l3_bytes},
-                                   {"reused_bytes", reused_bytes(cpu.l3_bytes)},
+                                   {"reused_bytes", cpu::tuning::reused_bytes(cpu.l3_bytes)},
                                    {"memory_bytes", cpu.memory_bytes}}},
                                  {"cuda", cuda_json()},
                                  {"emulated", emulated_architectures}};

@@ -7,6 +7,7 @@
 //   tuning/products.h         matrix products: register tiles, chunks, packing
 //   tuning/skinny_products.h  skinny products, which take longer to read B than to multiply
 //   tuning/groups.h           products that programs share
+//   tuning/ops.h              tile sizes of the ops where no tuned config is known
 //
 // Above each constant stands a comment that says what it decides, and then one row of four columns:
 //
@@ -34,5 +35,6 @@
 #include <kiln/jit/cpu/tuning/cpus.h>
 #include <kiln/jit/cpu/tuning/groups.h>
 #include <kiln/jit/cpu/tuning/loops.h>
+#include <kiln/jit/cpu/tuning/ops.h>
 #include <kiln/jit/cpu/tuning/products.h>
 #include <kiln/jit/cpu/tuning/skinny_products.h>

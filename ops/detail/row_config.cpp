@@ -1,7 +1,7 @@
 // Contains the heuristics for the tile sizes of kernels on rows.
 #include <kiln/ops/detail/row_config.h>
 
-#include <kiln/jit/base/cpu_info.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/ops/dims.h>
 
 #include <algorithm>
@@ -19,28 +19,19 @@ std::int64_t next_width(std::int64_t n) {
   return std::max<std::int64_t>(16, (n + step - 1) / step * step);
 }
 
-// Heuristic for CPUs:
-//
-// 1. A row of up to 512 KiB is one tile, because its second and third use still find it in the caches. A
-//    longer row is read again in parts of 16 KiB, and softmax then computes its exponentials twice. Measured
-//    on a Zen 5 core, in nanoseconds per element, as one tile and in parts: rows of 32768 floats take 0.14
-//    and 0.19 from the cache, 0.21 and 0.25 from memory; rows of 131072 floats take 0.23 and 0.26 from
-//    memory, and the same from the cache.
-// 2. Short rows that are in the cache share a program, which is 5 % faster for rows of 1024 floats.
-// 3. Rows that come from memory are prefetched while the previous program computes, and programs with few
-//    rows keep both busy: softmax of rows of 1024 floats ran at 44 GB/s with one row per program, and at
-//    35 GB/s with 4 or 16.
+// Heuristic for CPUs: a row is one tile if the caches keep it, and short rows share a program. The sizes and
+// their measurements are in tuning/ops.h.
 RowConfig cpu_row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
-  constexpr std::int64_t whole_bytes = 512 << 10, part_bytes = 16 << 10;
-  const bool from_memory =
-      rows > reused_bytes(device.properties().l3_bytes) / (bytes * std::max<std::int64_t>(columns, 1));
-  const std::int64_t program_bytes = from_memory ? 2 << 10 : 16 << 10;
+  namespace tuning = cpu::tuning;
+  const bool from_memory = rows > tuning::reused_bytes(device.properties().l3_bytes) /
+                                      (bytes * std::max<std::int64_t>(columns, 1));
+  const std::int64_t program_bytes = from_memory ? tuning::rows_from_memory_bytes : tuning::cached_rows_bytes;
   std::int64_t width = next_width(columns);
   RowConfig c;
-  c.whole = width * bytes <= whole_bytes;
-  if (!c.whole) width = part_bytes / bytes;
+  c.whole = width * bytes <= tuning::whole_row_bytes;
+  if (!c.whole) width = tuning::row_part_bytes / bytes;
   std::int64_t height = 1;
-  while (height < 16 && height * 2 * width * bytes <= program_bytes && height < rows)
+  while (height < tuning::max_rows_of_program && height * 2 * width * bytes <= program_bytes && height < rows)
     height *= 2;
   c.config = {BM = height, BN = width};
   return c;

@@ -2,9 +2,9 @@
 #include <kiln/jit/runtime/cpu/run_kernel.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/float_environment.h>
 #include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/runtime/cpu/scratch.h>
 #include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/jit/runtime/emulated/kernel_code.h>
@@ -62,7 +62,7 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   launch.state.kernel = code.name.c_str();
   launch.context.stop = &launch.state.stop;
   launch.context.launch = &launch.state;
-  launch.context.stream_bytes = reused_bytes(Device::cpu().properties().l3_bytes);
+  launch.context.stream_bytes = cpu::tuning::reused_bytes(Device::cpu().properties().l3_bytes);
   std::fill(std::begin(launch.context.grid), std::end(launch.context.grid), 1);
   std::int64_t programs = 1;
   for (int i = 0; i < rank; ++i)

@@ -5,6 +5,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/options.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/runtime/buffer.h>
 #include <kiln/jit/runtime/cpu/scratch.h>
 #include <kiln/jit/runtime/device.h>
@@ -55,6 +56,7 @@ TEST_CASE("the CPU has properties") {
 }
 
 TEST_CASE("only a part of a large L3 cache is expected to be reused") {
+  using cpu::tuning::reused_bytes;
   constexpr std::int64_t mib = 1 << 20;
   CHECK(reused_bytes(0) == 64 * mib); // unknown
   CHECK(reused_bytes(4 * mib) == 8 * mib);

@@ -1,0 +1,37 @@
+// Lists the tile sizes that ops use on a CPU where no tuned config is known; tuning.h explains the rows.
+#pragma once
+
+#include <cstdint>
+
+namespace kiln::cpu::tuning {
+
+// --- Softmax and norms (ops/detail/row_config.cpp) ---
+
+// A row of up to this many bytes is one tile, because its second and third use still find it in the caches;
+// longer rows are read again in parts, and softmax then computes its exponentials twice. Rows of 131072
+// elements take 0.23 ns an element as one tile and 0.26 in parts from memory, and the same from the cache.
+// bytes, bytes of a part | Zen 5 | 32768 elements in cache: 0.14 ns an element, in parts 0.19 | 2026-11-21
+inline constexpr std::int64_t whole_row_bytes = 512 << 10, row_part_bytes = 16 << 10;
+// The largest number of bytes and rows of a program whose rows are in the cache.
+// bytes, rows | Zen 5 | 5 % less time than with single rows for rows of 1024 elements | 2026-11-21
+inline constexpr std::int64_t cached_rows_bytes = 16 << 10, max_rows_of_program = 16;
+// The same for rows from memory: rows are prefetched while the previous program computes, and programs with
+// few rows keep both busy.
+// bytes | Zen 5 | softmax of 1024 columns: 44 GB/s in place of 35 with 4 or 16 rows | 2026-11-21
+inline constexpr std::int64_t rows_from_memory_bytes = 2 << 10;
+
+// --- Matrix products (ops/matmul_config.cpp) ---
+
+// The rows and columns of a tile that are tried. Programs share the packing of B, so that larger tiles are
+// not faster, but leave fewer ways to divide the product among threads.
+// rows, columns | Emerald Rapids | no gain from 256 rows: 1000 cubed takes as long | 2026-11-28
+inline constexpr std::int64_t matmul_tile_rows[] = {1, 2, 4, 8, 16, 32, 64, 96, 128};
+inline constexpr std::int64_t matmul_tile_columns[] = {64, 128};
+// A tile has at most as many rows as a thread's share of all rows, or this many if that is more.
+// rows | Granite Rapids | measured with shared_row_cost: threads share no rows of a tile | 2026-11-25
+inline constexpr std::int64_t matmul_min_share_rows = 64;
+// The smallest and the largest K of a tile.
+// elements of K | Emerald Rapids | no gain: 16 to 512 take as long for 1000 cubed | 2026-11-28
+inline constexpr std::int64_t matmul_min_tile_k = 64, matmul_max_tile_k = 512;
+
+} // namespace kiln::cpu::tuning
