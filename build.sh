@@ -26,8 +26,8 @@ environment:
                   asan and clang always use clang 19
 
 requirements:
-  system     Linux on x86-64. On Debian 12, missing packages are installed from Debian's own archive; elsewhere, install
-             what ./build.sh setup lists
+  system     Linux on x86-64. On Debian 12, missing packages are installed from Debian's own archive; on a system
+             without dpkg, install what ./build.sh setup lists
   compilers  g++ 12 or newer, CMake 3.25, Ninja, LLVM 22; clang 19 for asan and clang
   memory     1.5 GB for each job
   disk       1.2 GB for the packages that the library needs, 2.2 GB with the optional ones; 0.1 GB for a demo, 1.3 GB for a
@@ -75,7 +75,7 @@ unavailable=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/kiln/unavailable-packages
 
 # setup PACKAGE...: installs those that are missing; afterwards the optional ones, unless only the library is wanted.
 setup() {
-  local needed wanted=() absent=() package as_root=() updated=
+  local needed wanted=() found=() absent=() package as_root=() updated=
   command -v dpkg-query >/dev/null || {
     say "no dpkg here: nothing is installed; Kiln needs what Debian calls: $*"
     return
@@ -120,9 +120,16 @@ setup() {
       die "apt could not install: ${needed[*]}"
   fi
   for package in "${wanted[@]}"; do
-    if ! has_candidate "$package"; then
-      absent+=("$package")
-    elif ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" "$package" </dev/null >&2; then
+    has_candidate "$package" && found+=("$package") || absent+=("$package")
+  done
+  # Without a network, each of them would fail on its own.
+  if ((${#found[@]} > 0)) && [ -z "$updated" ]; then
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" "${found[@]}" </dev/null >&2 ||
+      say "apt could not install ${found[*]}; what uses them is skipped, and the next run tries again"
+    found=()
+  fi
+  for package in "${found[@]}"; do
+    if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" "$package" </dev/null >&2; then
       say "apt could not install $package; what uses it is skipped, and the next run tries again"
     fi
   done
@@ -139,7 +146,9 @@ free_memory() {
   local memory limit used
   memory=$(awk '/^MemAvailable/ {print int($2 / 1024)}' /proc/meminfo)
   limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null || echo max)
-  used=$(cat /sys/fs/cgroup/memory.current 2>/dev/null || echo 0)
+  # Files in the page cache count as used there, but give way.
+  used=$(($(cat /sys/fs/cgroup/memory.current 2>/dev/null || echo 0) -
+    $(sed -n 's/^inactive_file //p' /sys/fs/cgroup/memory.stat 2>/dev/null || echo 0)))
   if [ "$limit" != max ] && (((limit - used) >> 20 < memory)); then
     memory=$(((limit - used) >> 20))
   fi
@@ -166,16 +175,17 @@ nearest_folder() {
 introduce() {
   local free room=1300
   case $command in
+  setup) room=0 ;;
   demo) room=150 ;;
-  test | bundle) room=1700 ;;
+  test | bundle | clang) room=1700 ;;
   asan | tsan) room=3000 ;;
   esac
   free=$(df -Pm "$(nearest_folder "$build")" | awk 'NR == 2 {print $4}')
   say "$*"
   say "needs Linux on x86-64 (Debian 12, if packages are to be installed), g++ 12, CMake 3.25, Ninja, LLVM 22, 1.5 GB of memory" \
-    "for each job, 1.2 GB of disk for packages (2.2 GB with the optional ones), and $room MB for the build"
+    "for each job, 1.2 GB of disk for packages (2.2 GB with the optional ones)$( ((room == 0)) || echo ", and $room MB for the build")"
   say "here: $(nproc) CPUs, $(free_memory) MB of memory, $free MB of disk for $build"
-  ((free >= room)) || say "the disk has little room: the build takes $room MB"
+  ((free >= room)) || [ -f "$build/build.ninja" ] || say "the disk has little room: the build takes $room MB"
 }
 
 # cxx_of and c_of COMPILER: the C++ and the C compiler of the same family and version. Fail for unknown names.
@@ -212,13 +222,13 @@ check_compilers() {
   local other
   if [ -n "${CC:-}" ] && [ -z "${CXX:-}" ]; then
     if ! other=$(cxx_of "$CC") || ! command -v "$other" >/dev/null; then
-      die "CC is $CC and CXX is not set, and there is no C++ compiler '${other:-of that name}'; set CXX as well"
+      die "CC is $CC and CXX is not set, and there is no C++ compiler ${other:-whose name follows from it}; set CXX as well"
     fi
     export CXX=$other
     say "CXX is not set; C++ is compiled with $CXX, which belongs to CC"
   elif [ -n "${CXX:-}" ] && [ -z "${CC:-}" ]; then
     if ! other=$(c_of "$CXX") || ! command -v "$other" >/dev/null; then
-      die "CXX is $CXX and CC is not set, and there is no C compiler '${other:-of that name}'; set CC as well"
+      die "CXX is $CXX and CC is not set, and there is no C compiler ${other:-whose name follows from it}; set CC as well"
     fi
     export CC=$other
   fi

@@ -2,10 +2,11 @@
 //
 //   build/bin/bench_gpu [--device cuda:0] [--json FILE] [--only NAME,...] [--rounds N]
 //
-// Contenders alternate (A B A B ...). Each turn is the mean of ten runs between two events, and each result
-// is the median of the turns. The arrays do not fit in the caches. `ratio` is the peer's time divided by
-// Kiln's: above 1 Kiln is faster. The limit of memory-bound operations is the bandwidth of the faster of
-// two copies, the driver's device-to-device copy and Kiln's own, counting bytes read plus bytes written.
+// Contenders alternate (A B A B ...). Each measurement is the mean of ten runs between two events, and each
+// result is the median of the measurements. The arrays do not fit in the caches. `ratio` is the peer's time
+// divided by Kiln's: above 1 Kiln is faster. The limit of memory-bound operations is the bandwidth of the
+// faster of two copies, the driver's device-to-device copy and Kiln's own, counting bytes read plus bytes
+// written.
 #include "cublas.h"
 #include "python_peers.h"
 #include "report.h"
@@ -31,7 +32,7 @@ KILN_DIM(BLOCK);
 
 struct Contender {
   std::string name;
-  std::function<double()> seconds; // takes one turn; 0: the work is not supported
+  std::function<double()> seconds; // measures once; 0: the work is not supported
 };
 
 template <class T> const char* name_of_type() {

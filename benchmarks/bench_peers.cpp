@@ -71,7 +71,7 @@ int run_part(const SuiteOptions& options, const std::string& path) {
                        {"copy_gbs", suite.limits().copy_gbs},
                        {"fma_gflops", suite.limits().fma_gflops},
                        {"tile_gflops", suite.tile_gflops()},
-                       {"turns_repeated_for_a_shared_core", suite.repeated_turns()},
+                       {"turns_repeated_for_a_shared_core", suite.repeated_measurements()},
                        {"peers", peers},
                        {"wrong_results", suite.wrong()},
                        {"rows", rows}};

@@ -4,6 +4,7 @@
 // and prints how close each comes to the measured limits of the device.
 #include "machine_limits.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -83,7 +84,11 @@ int main(int argc, char** argv) {
   std::string photograph = bin + "/../share/samples/data/camera.png";
   if (access(photograph.c_str(), R_OK) != 0) photograph = KILN_SAMPLES_DIR "/data/camera.png";
   // The folder of an unpacked bundle may be read-only.
-  std::string output = access(bin.c_str(), W_OK) == 0 ? bin : std::filesystem::temp_directory_path().string();
+  std::string output = bin;
+  if (access(bin.c_str(), W_OK) != 0) {
+    output = (std::filesystem::temp_directory_path() / "kiln-demo-XXXXXX").string();
+    if (!mkdtemp(output.data())) output = std::filesystem::temp_directory_path().string();
+  }
   failures += run({bin + "/06_stencil", photograph, output + "/sharpened.png"}) != 0;
   if (device.is_cpu()) failures += !run_numpy();
   failures += run({bin + "/llama_mlp"}) != 0;

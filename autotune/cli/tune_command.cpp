@@ -95,11 +95,16 @@ nlohmann::ordered_json json_of(const Tuning& t, const Task& task, const Argument
   return json;
 }
 
+std::string why_stopped(const std::string& reason) {
+  if (reason == "one point") return "the space has one point";
+  if (reason == "chance") return "stopped because a faster config is unlikely";
+  return "stopped by " + reason;
+}
+
 void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
   const auto& r = t.search;
   fmt::print("{} {} on {}: {} trials in {:.1f} s, {}\n", task.kernel, task.problem.to_string(),
-             to_string(task.device), r.trials.size(), r.seconds,
-             r.stopped_by == "one point" ? "the space has one point" : "stopped by " + r.stopped_by);
+             to_string(task.device), r.trials.size(), r.seconds, why_stopped(r.stopped_by));
   if (r.compiled_only > 0) fmt::print("  compiled  {} more, which were not run\n", r.compiled_only);
   if (!r.shared.empty()) fmt::print("  shared    {} trials of other searches\n", r.shared.size());
   if (const std::string failures = failures_text(r); !failures.empty())

@@ -22,8 +22,8 @@ public:
 
   // Must be called on the first CPU; takes 0.1 ms.
   bool now();
-  // The number of turns that were repeated because the CPUs shared a core.
-  int repeated_turns = 0;
+  // The number of measurements that were repeated because the CPUs shared a core.
+  int repeated = 0;
 
 private:
   enum State : int { asleep, wanted, computing, stopped };

@@ -63,7 +63,7 @@ double turn(const Contender& contender, const RaceOptions& options, CoreSharing*
   for (int i = 0; i < most; ++i) {
     last = one_turn(contender, options, sharing);
     if (!last.shared_core || last.seconds == 0) break;
-    ++sharing->repeated_turns;
+    ++sharing->repeated;
   }
   return last.seconds;
 }

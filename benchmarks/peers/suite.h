@@ -82,7 +82,7 @@ public:
   const std::vector<Row>& rows() const { return rows_; }
   int wrong() const { return wrong_; }
   // The number of turns that were repeated because the CPUs shared a core.
-  int repeated_turns() const { return sharing_ ? sharing_->repeated_turns : 0; }
+  int repeated_measurements() const { return sharing_ ? sharing_->repeated : 0; }
 
   kiln::Stream stream;
   Blas open_blas, blis;

@@ -1,4 +1,5 @@
-// Lists every constant of Kiln whose value was tuned on particular CPUs, with what was measured.
+// Lists the constants of generated code, launches and ops whose values were tuned on particular CPUs, with
+// what was measured.
 //
 // The constants are grouped by topic:
 //
@@ -24,9 +25,9 @@
 // with a depth of k. Elements are f32 unless a row names another type. "AVX2 code" and "SSE code" mean that
 // KILN_CPU made a CPU with AVX-512 run the code of older ones.
 //
-// A new value changes the generated code: measure it on the CPU of its row as well, write a new row, and
-// increase code_generation_version. tests/lit/cpu/tuning.test checks the form of the rows, and that each name
-// is used.
+// A new value must be measured on the CPU of its row as well, and needs a new row. If it changes generated
+// code, and not only launches (reused_bytes) or ops, increase code_generation_version. tests/lit/cpu/tuning.test checks
+// the form of the rows, and that each name is used.
 //
 // Sizes that follow from an instruction set (rows of an AMX register), limits that protect the compiler (the
 // depth of an expression) and formats are not tuned; they are defined where they are used.

@@ -4,6 +4,7 @@
 set -u
 source=$(realpath "$1") work=$(realpath -m "$2")
 fail() { echo "check_bundle_run: $1"; exit 1; }
+chmod -R u+w "$work" 2>/dev/null # a run that was stopped may have left a read-only bundle
 rm -rf "$work" && mkdir -p "$work/a folder"/{bin,share,cache,lib/fallback} "$work"/{here,tools,tmp} && cd "$work/here" || exit 1
 bundle="$work/a folder"
 run=$bundle/run results=$bundle/results

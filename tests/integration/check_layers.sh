@@ -10,7 +10,7 @@ import collections, os, re, sys
 # A folder, and what its files may include besides the files of that same line. An entry is
 #   a/b     everything in the folder a/b, or the header a/b.h
 #   a/b/*   the files directly in a/b
-#   a/{b,c} in the first column: the headers a/b.h and a/c.h with their .cpp files
+#   a/{b,c} in the first column: the headers a/b.h and a/c.h with their .cpp files, and the folders a/b and a/c
 #   !a/b    an exception to the entries before it
 #   llvm    headers of LLVM
 #   *       everything, also for the folders below, which need no lines of their own

@@ -7,7 +7,7 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 tables = sorted((root / "jit/cpu/tuning").glob("*.h"))
-sources = "".join(path.read_text() for folder in ("jit", "ops") for path in (root / folder).rglob("*")
+sources = "".join(re.sub(r"//[^\n]*", "", path.read_text()) for folder in ("jit", "ops") for path in (root / folder).rglob("*")
                   if path.suffix in (".h", ".cpp"))
 
 # A CPU of benchmarks/notes, or several; in parentheses if the record of the measurement does not name it.
@@ -15,7 +15,7 @@ one_cpu = r"(?:Zen [345]|(?:Emerald|Granite)(?: and Granite)? Rapids)"
 row = re.compile(rf"// (?P<unit>[^|]+) \| (?P<cpu>{one_cpu}[^|]*|\({one_cpu}\)|-) \| (?P<gain>[^|]+) \| \d{{4}}-\d\d-\d\d$")
 reason = re.compile(r"(derived|not measured): ")
 
-in_tables = "".join(table.read_text() for table in tables)
+in_tables = "".join(re.sub(r"//[^\n]*", "", table.read_text()) for table in tables)
 problems, names = [], set()
 for table in tables:
     lines = table.read_text().splitlines()
@@ -43,7 +43,7 @@ for table in tables:
             if name in names:
                 problems.append(f"{place}: a second {name}")
             names.add(name)
-            if f"tuning::{name}" not in sources and len(re.findall(rf"\b{name}\b", in_tables)) < 2:
+            if not re.search(rf"tuning::{name}\b", sources) and len(re.findall(rf"\b{name}\b", in_tables)) < 2:
                 problems.append(f"{place}: nothing uses {name}")
 print("\n".join(problems) or f"{len(names)} constants, each with a row and a use")
 sys.exit(bool(problems))
