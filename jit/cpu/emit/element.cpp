@@ -149,7 +149,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   locate(op);
   NumberOptions numbers = numbers_;
   numbers.convert.flushes_bf16 = op.is(Opcode::Cast) && is_only_multiplied_as_bf16(op.result());
-  return emit_elementwise(b_, numbers, op, operands);
+  return elementwise(op, numbers, operands);
 }
 
 // Whether the only readers are dots whose instructions treat denormals as zero. Then f32 denormals may become

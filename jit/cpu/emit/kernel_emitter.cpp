@@ -24,6 +24,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
     for (const ir::Value* v : op.operands)
       users_[v].push_back(&op);
   });
+  count_kinds();
 }
 
 void KernelEmitter::run() {

@@ -99,6 +99,17 @@ private:
   class Reshape;
   llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
 
+  // shared_functions.cpp: long operations as calls
+  struct OperationKind { // what the code of an elementwise operation depends on
+    ir::Opcode code;
+    DType from, to;
+    auto operator<=>(const OperationKind&) const = default;
+  };
+  static OperationKind kind_of(const ir::Op& op);
+  void count_kinds();
+  llvm::Function* shared_function(const ir::Op& op, const NumberOptions& numbers, const Values& operands);
+  llvm::Value* elementwise(const ir::Op& op, const NumberOptions& numbers, const Values& operands);
+
   // memory.cpp: views and pointers
   struct Access {
     llvm::Value* address = nullptr; // the address of lane 0, or a vector of addresses
@@ -384,6 +395,8 @@ private:
   std::unordered_map<const ir::Op*, int> times_read_; // by how many finished nests of this program
   std::unordered_map<const ir::Op*, Prefetches> prefetches_; // of the tile below the one that is loaded
   std::vector<llvm::WeakVH> unwanted_prefetches_;
+  std::map<OperationKind, int> kinds_; // the number of operations of each kind in the kernel
+  std::map<std::tuple<OperationKind, int, bool>, llvm::Function*> shared_functions_; // null: they are inlined
   Deferral deferral_;
   int region_depth_ = 0;
   int scope_ = 0;  // the current scope: a region, or an alternative of a store; 0: the function

@@ -7,6 +7,7 @@
 // shuffled in registers.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/tuning.h>
+#include <kiln/jit/passes/axes.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,34 +16,14 @@
 namespace kiln::cpu {
 
 using llvm::Value;
+using passes::axis_groups;
+using passes::AxisGroup;
 
 namespace {
 
 constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of the vectors that are evaluated
 
 using Extents = std::vector<std::int64_t>;
-
-// Axes [from, from_end) of one shape and [to, to_end) of the other, which have the same elements.
-struct AxisGroup {
-  std::size_t from, from_end, to, to_end;
-};
-
-std::vector<AxisGroup> axis_groups(const Extents& from, const Extents& to) {
-  std::vector<AxisGroup> groups;
-  for (std::size_t i = 0, j = 0; i < from.size() || j < to.size();) {
-    AxisGroup group{i, 0, j, 0};
-    std::int64_t in_from = i < from.size() ? from[i++] : 1, in_to = j < to.size() ? to[j++] : 1;
-    while (in_from != in_to) {
-      if (in_from < in_to)
-        in_from *= from[i++];
-      else
-        in_to *= to[j++];
-    }
-    group.from_end = i, group.to_end = j;
-    groups.push_back(group);
-  }
-  return groups;
-}
 
 std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end) {
   return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(begin),

@@ -2,12 +2,16 @@
 #include <kiln/jit/cpu/facts/plan.h>
 
 #include <kiln/jit/cpu/facts/column_limit.h>
+#include <kiln/jit/cpu/facts/index_maps.h>
 #include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/index_tiles.h>
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 namespace kiln::cpu {
 
@@ -29,8 +33,9 @@ bool is_root(const Op& op) {
 
 namespace {
 
-constexpr int longest_chain = 2000; // in additions; longer chains are cut, which limits the size of a nest
+constexpr int largest_nest = 2000;  // in additions; what is larger gets a buffer, and so a nest of its own
 constexpr int deepest_chain = 256;  // in operations
+constexpr int most_evaluations = 8; // of a tile that is computed from others
 
 bool is_gather(const Op& op) { return op.is(Opcode::Load) || op.is(Opcode::ViewGather); }
 
@@ -99,13 +104,17 @@ private:
   struct LoopSpan {
     int begin, end, parent;
   };
-  // A nest that evaluates a tile, and how it numbers the tile's elements: each reshape between the tile and
-  // the nest gives another numbering. (Elements that are extracted from one reshape are evaluated together.)
+  // The work of a nest that evaluates a tile: how many additions take as long, the number of operations of
+  // the longest chain, and the size of the code, in additions.
+  struct Work {
+    int time = 0, depth = 0, size = 0;
+  };
+  // A nest that evaluates a tile, and how it indexes the tile's elements.
   struct Evaluation {
     Place nest;
-    std::size_t numbering;
+    IndexMap at;
     bool operator<(const Evaluation& other) const {
-      return std::pair(nest.position, numbering) < std::pair(other.nest.position, other.numbering);
+      return std::tie(nest.position, at) < std::tie(other.nest.position, other.at);
     }
   };
 
@@ -119,29 +128,10 @@ private:
       places_[op.get()] = {position, loop};
       if (op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite)
         writes_.push_back(position);
-      // The longest chain counts, and not the sum, because what two chains share is evaluated once.
-      int operand_cost = 0, depth = 0;
-      for (const Value* v : op->operands) {
+      for (const Value* v : op->operands)
         users_[v].push_back(op.get());
-        operand_cost = std::max(operand_cost, cost_of(v));
-        if (auto below = depths_.find(v); below != depths_.end()) depth = std::max(depth, below->second + 1);
-      }
-      for (const auto& r : op->results) {
-        int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
-        if (reads_neighbours(*op)) cost = 1 + std::max(cost_of(op->mask()), cost_of(op->other()));
-        // Vector loops end where the comparison becomes false, and a value that is constant along a row is
-        // computed before the loop.
-        if (column_limit(*op) || along_rows(*op)) cost = 0;
-        const bool cuts = cost > longest_chain || depth > deepest_chain;
-        if (r->type.is_tile() && (is_root(*op) || cuts)) {
-          plan_.buffers_.insert(r.get());
-          if (cuts) plan_.cuts_.insert(r.get());
-          cost = 1;
-        } else if (r->type.is_tile()) {
-          depths_[r.get()] = depth;
-        }
-        costs_[r.get()] = cost;
-      }
+      for (const auto& r : op->results)
+        estimate(*op, r.get());
       if (op->info().cls != ir::OpClass::Control) continue;
       int inner = loop;
       if (op->is(Opcode::For) || op->is(Opcode::While)) {
@@ -154,9 +144,55 @@ private:
     }
   }
 
-  int cost_of(const Value* v) const {
-    const auto known = v ? costs_.find(v) : costs_.end();
-    return known != costs_.end() ? known->second : 0;
+  // Estimates the work of a nest that evaluates `v`, a result of `op`, and gives `v` a buffer if `op` has a
+  // nest of its own or the nest would become too large.
+  void estimate(const Op& op, const Value* v) {
+    Work& work = work_[v];
+    work = {1, 0, 1};
+    bool buffer = is_root(op);
+    if (!buffer) {
+      // The longest chain counts for time, and not the sum, because what two chains share is evaluated once.
+      work = {own_cost(op), 0, std::max(own_cost(op), 1)};
+      for (const Value* operand : op.operands) {
+        const Work below = work_of(operand);
+        if (!reads_neighbours(op)) work.time = std::max(work.time, own_cost(op) + below.time);
+        work.depth = std::max(work.depth, below.depth + 1);
+        work.size += below.size;
+      }
+      if (reads_neighbours(op)) work.time = 1 + std::max(work_of(op.mask()).time, work_of(op.other()).time);
+      // Vector loops end where the comparison becomes false, and a value that is constant along a row is
+      // computed before the loop.
+      if (column_limit(op) || along_rows(op)) work.time = 0;
+      if (work.size > largest_nest) work.size = size_without_repetition(op);
+      buffer = work.size > largest_nest || work.depth > deepest_chain;
+      if (buffer && v->type.is_tile()) {
+        plan_.cuts_.insert(v);
+        work = {1, 0, 1};
+      }
+    }
+    if (buffer && v->type.is_tile()) plan_.buffers_.insert(v);
+    if (!v->type.is_tile()) work = {};
+  }
+
+  Work work_of(const Value* v) const {
+    const auto known = v ? work_.find(v) : work_.end();
+    return known != work_.end() ? known->second : Work{};
+  }
+
+  // The size of the nest if each operation is evaluated once.
+  int size_without_repetition(const Op& op) const {
+    std::unordered_set<const Value*> seen;
+    std::vector<const Op*> left{&op};
+    int size = 0;
+    while (!left.empty() && size <= largest_nest) {
+      const Op& next = *left.back();
+      left.pop_back();
+      size += std::max(own_cost(next), 1);
+      for (const Value* v : next.operands)
+        if (v->type.is_tile() && v->def && !plan_.has_buffer(v) && seen.insert(v).second)
+          left.push_back(v->def);
+    }
+    return size;
   }
 
   // Decides about the result of `op`, after all its users. A user that is a root or has a buffer evaluates it
@@ -169,32 +205,45 @@ private:
     }
     std::set<Evaluation>& evaluations = evaluations_[v];
     bool repeated_by_broadcast = false;
+    auto add = [&](const Place& nest, IndexMap at) {
+      for (std::size_t a = 0; a < at.size(); ++a)
+        if (v->type.shape[a].is_one()) at[a] = maps_.zero();
+      evaluations.insert({nest, std::move(at)});
+    };
     for (const Op* user : users_[v]) {
       const Place place = places_.at(user);
-      auto add = [&](Evaluation e) {
-        if (user->is(Opcode::Reshape))
-          e.numbering = e.numbering * 31 + static_cast<std::size_t>(place.position) + 1;
-        evaluations.insert(e);
-      };
-      if (is_root(*user) || plan_.has_buffer(user->result()) || !user->result()->type.is_tile()) {
-        add({place, 0});
-        continue;
+      const Value* result = user->num_results() == 1 ? user->result() : nullptr;
+      if (is_root(*user) || !result || !result->type.is_tile()) {
+        add(place, maps_.identity(v->type.shape.size()));
+      } else if (plan_.has_buffer(result)) {
+        add(place, maps_.of_operand(*user, maps_.identity(result->type.shape.size())));
+      } else {
+        for (const Evaluation& e : evaluations_[result])
+          add(e.nest, maps_.of_operand(*user, e.at));
+        repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
       }
-      for (const Evaluation& e : evaluations_[user->result()])
-        add(e);
-      repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
     }
     Place here = places_.at(&op);
     bool reads = reads_memory(op);
-    int cost = costs_.at(v);
+    int cost = work_.at(v).time;
     bool expensive = cost >= tuning::buffer_cost;
     bool many = evaluations.size() > 1 || repeated_by_broadcast;
-    for (const auto& [nest, numbering] : evaluations) {
+    for (const auto& [nest, at] : evaluations) {
       if (v->type.numel() > tuning::max_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);
     }
-    if (expensive && many) plan_.buffers_.insert(v);
+    if ((expensive && many) || grows(v, evaluations.size())) plan_.buffers_.insert(v);
+  }
+
+  // Whether evaluating a tile `times` times costs more than a buffer. Even where the last operations cost
+  // nothing in a loop, few evaluations are allowed, because each is code, and twice as many in each stage of
+  // an algorithm such as an FFT are too many.
+  bool grows(const Value* v, std::size_t times) const {
+    const auto again = static_cast<std::int64_t>(times) - 1;
+    if (again < 1) return false;
+    return again * (work_.at(v).time - 1) >= tuning::buffer_cost ||
+           (again >= most_evaluations && work_.at(v).size > 1);
   }
 
   // The number of elements over which a nest iterates.
@@ -245,7 +294,8 @@ private:
   std::vector<LoopSpan> loops_;
   std::unordered_map<const Op*, Place> places_;
   std::unordered_map<const Value*, std::vector<const Op*>> users_;
-  std::unordered_map<const Value*, int> costs_, depths_;
+  std::unordered_map<const Value*, Work> work_;
+  IndexMaps maps_;
   std::unordered_map<const Value*, std::set<Evaluation>> evaluations_;
 };
 

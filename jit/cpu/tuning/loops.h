@@ -1,6 +1,7 @@
 // Lists tuned constants of everything but matrix products; tuning.h explains the rows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kiln::cpu::tuning {
@@ -121,6 +122,12 @@ inline constexpr int lanes_per_pointer = 4;
 // Rows of tiles of at least this many vectors have code of their own for the part past all views.
 // vectors | Emerald Rapids | 2100 columns in tiles of 4096: 42 % less time; 200 in 256: 56 more | 2026-11-28
 inline constexpr int min_out_of_bounds_vectors = 16;
+// Operations of one kind in a kernel that are inlined; if there are more, long ones become calls.
+// operations | Emerald Rapids | 80 sines compile in 0.03 s as calls, and in 1.8 s inlined | 2026-11-28
+inline constexpr int max_inlined_operations = 8;
+// The size of a long operation.
+// LLVM instructions | - | not measured: a call saves all vector registers, so it must do more | 2026-11-28
+inline constexpr std::size_t min_shared_instructions = 24;
 // The largest number of parts into which a reshape splits a vector, or from which it interleaves one.
 // vectors | Emerald Rapids | 2.3 times the time with 1 for rotary embedding of pairs | 2026-11-28
 inline constexpr std::int64_t max_reshape_parts = 8;
