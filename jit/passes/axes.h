@@ -17,6 +17,16 @@ bool maps_axes(const ir::Op& op);
 // constant along that axis. Axes of the operand without a counterpart in the result have extent 1.
 int operand_axis(const ir::Op& op, int axis);
 
+// The indices of an element in the operand, from its indices in the result; axes of one element get `first`.
+template <class T>
+std::vector<T> indices_in_operand(const ir::Op& op, const std::vector<T>& at, const T& first) {
+  std::vector<T> inner(op.operand(0)->type.shape.size(), first);
+  for (std::size_t a = 0; a < at.size(); ++a)
+    if (const int axis = operand_axis(op, static_cast<int>(a)); axis >= 0)
+      inner[static_cast<std::size_t>(axis)] = at[a];
+  return inner;
+}
+
 // Axes [from, from_end) of one shape and [to, to_end) of the other, which have the same elements.
 struct AxisGroup {
   std::size_t from, from_end, to, to_end;

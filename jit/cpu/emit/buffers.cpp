@@ -7,13 +7,6 @@ namespace kiln::cpu {
 
 using llvm::Value;
 
-std::vector<std::int64_t> extents_of(const ir::Type& type) {
-  std::vector<std::int64_t> extents;
-  for (const ir::Dim& d : type.shape)
-    extents.push_back(d.value());
-  return extents;
-}
-
 namespace {
 
 constexpr std::int64_t most_lanes = 64;

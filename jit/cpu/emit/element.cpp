@@ -77,11 +77,7 @@ Value* KernelEmitter::index_value(const Index& index, int lanes) {
 
 // The indices of an element of a broadcast or permuted tile in the operand.
 Indices KernelEmitter::operand_indices(const ir::Op& op, const Indices& at) {
-  Indices inner(op.operand(0)->type.shape.size(), Index{b_.getInt64(0)});
-  for (std::size_t a = 0; a < at.size(); ++a)
-    if (const int axis = passes::operand_axis(op, static_cast<int>(a)); axis >= 0)
-      inner[static_cast<std::size_t>(axis)] = at[a];
-  return inner;
+  return passes::indices_in_operand(op, at, Index{b_.getInt64(0)});
 }
 
 Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) {

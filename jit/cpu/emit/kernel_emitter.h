@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/evaluate_tiles.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
@@ -91,12 +92,12 @@ private:
   // element.cpp: lazy evaluation
   llvm::Value* element(Nest& nest, const ir::Value* v, const Indices& at);
   llvm::Value* element_before(Nest& nest, llvm::Instruction* place, const ir::Value* v, const Indices& at);
-  Indices operand_indices(const ir::Op& op, const Indices& at);
   llvm::Value* evaluate(Nest& nest, const ir::Op& op, const Indices& at);
   Values evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide);
 
   // reshape.cpp
   class Reshape;
+  Indices operand_indices(const ir::Op& op, const Indices& at);
   llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
 
   // shared_functions.cpp: long operations as calls
@@ -406,7 +407,5 @@ private:
 
   std::optional<LineInfo> lines_;
 };
-
-std::vector<std::int64_t> extents_of(const ir::Type& type);
 
 } // namespace kiln::cpu

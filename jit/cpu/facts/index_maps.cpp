@@ -1,6 +1,7 @@
 // Composes index maps with the operations that move elements.
 #include <kiln/jit/cpu/facts/index_maps.h>
 
+#include <kiln/dsl/ir/evaluate_tiles.h>
 #include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/axes.h>
 
@@ -18,13 +19,6 @@ enum Kind : std::int64_t {
   a_constant,
   of_reshape, // an axis of a group of axes, from the indices of a group of the other shape
 };
-
-std::vector<std::int64_t> extents(const ir::Type& type) {
-  std::vector<std::int64_t> found;
-  for (const ir::Dim& d : type.shape)
-    found.push_back(d.value());
-  return found;
-}
 
 } // namespace
 
@@ -56,19 +50,15 @@ IndexMap IndexMaps::of_operand(const ir::Op& op, const IndexMap& at) {
     return inner;
   }
   if (!passes::maps_axes(op)) return at;
-  IndexMap inner(op.operand(0)->type.shape.size(), constant(0));
-  for (std::size_t a = 0; a < at.size(); ++a)
-    if (const int axis = passes::operand_axis(op, static_cast<int>(a)); axis >= 0)
-      inner[static_cast<std::size_t>(axis)] = at[a];
-  return inner;
+  return passes::indices_in_operand(op, at, constant(0));
 }
 
 // Groups of axes that remain one axis keep their expression. Vectors that are picked from one longer vector
 // are evaluated together (emit/reshape.cpp), so that constant indices along the last axes of a group do not
 // matter.
 IndexMap IndexMaps::of_reshaped(const ir::Op& reshape, const IndexMap& at) {
-  const std::vector<std::int64_t> from = extents(reshape.result()->type),
-                                  to = extents(reshape.operand(0)->type);
+  const std::vector<std::int64_t> from = extents_of(reshape.result()->type),
+                                  to = extents_of(reshape.operand(0)->type);
   IndexMap inner(to.size(), constant(0));
   for (const passes::AxisGroup& group : passes::axis_groups(from, to)) {
     // Axes of one element do not matter.

@@ -147,31 +147,34 @@ private:
   // Estimates the work of a nest that evaluates `v`, a result of `op`, and gives `v` a buffer if `op` has a
   // nest of its own or the nest would become too large.
   void estimate(const Op& op, const Value* v) {
-    Work& work = work_[v];
-    work = {1, 0, 1};
-    bool buffer = is_root(op);
-    if (!buffer) {
-      // The longest chain counts for time, and not the sum, because what two chains share is evaluated once.
-      work = {own_cost(op), 0, std::max(own_cost(op), 1)};
-      for (const Value* operand : op.operands) {
-        const Work below = work_of(operand);
-        if (!reads_neighbours(op)) work.time = std::max(work.time, own_cost(op) + below.time);
-        work.depth = std::max(work.depth, below.depth + 1);
-        work.size += below.size;
-      }
-      if (reads_neighbours(op)) work.time = 1 + std::max(work_of(op.mask()).time, work_of(op.other()).time);
-      // Vector loops end where the comparison becomes false, and a value that is constant along a row is
-      // computed before the loop.
-      if (column_limit(op) || along_rows(op)) work.time = 0;
-      if (work.size > largest_nest) work.size = size_without_repetition(op);
-      buffer = work.size > largest_nest || work.depth > deepest_chain;
-      if (buffer && v->type.is_tile()) {
-        plan_.cuts_.insert(v);
-        work = {1, 0, 1};
-      }
+    if (!v->type.is_tile()) return; // scalars are computed once, where they are
+    const Work lazy = is_root(op) ? Work{} : work_without_buffer(op);
+    const bool cuts = lazy.size > largest_nest || lazy.depth > deepest_chain;
+    if (cuts) plan_.cuts_.insert(v);
+    if (cuts || is_root(op)) plan_.buffers_.insert(v);
+    work_[v] = cuts || is_root(op) ? Work{1, 0, 1} : lazy; // a load from the buffer
+  }
+
+  Work work_without_buffer(const Op& op) const {
+    // The longest chain counts for time, and not the sum, because what two chains share is evaluated once.
+    int time = 0;
+    Work work{0, 0, std::max(own_cost(op), 1)};
+    for (const Value* operand : op.operands) {
+      const Work below = work_of(operand);
+      time = std::max(time, below.time);
+      work.depth = std::max(work.depth, below.depth + 1);
+      work.size += below.size;
     }
-    if (buffer && v->type.is_tile()) plan_.buffers_.insert(v);
-    if (!v->type.is_tile()) work = {};
+    if (work.size > largest_nest) work.size = size_without_repetition(op);
+    // Vector loops end where a comparison with a limit becomes false, and a value that is constant along a row
+    // is computed before the loop.
+    if (column_limit(op) || along_rows(op))
+      work.time = 0;
+    else if (reads_neighbours(op))
+      work.time = 1 + std::max(work_of(op.mask()).time, work_of(op.other()).time);
+    else
+      work.time = own_cost(op) + time;
+    return work;
   }
 
   Work work_of(const Value* v) const {

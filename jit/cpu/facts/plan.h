@@ -11,9 +11,12 @@
 //   2. it reads memory, and a write comes between it and a root that would evaluate it, because a load sees
 //      memory as it is at the load's own place in the program, or that root is an atomic, which changes
 //      memory element by element;
-//   3. it is expensive, and would be evaluated more than once: by more than one nest, by a nest inside a loop
-//      that it is outside of, or by a broadcast for every row;
-//   4. it is the end of a long chain of operations, because evaluating a tile recurses through its operands.
+//   3. it is expensive, and would be evaluated more than once: by more than one nest, through more than one
+//      index map of a nest (index_maps.h), by a nest inside a loop that it is outside of, or by a broadcast
+//      for every row; or it is cheap, but would be evaluated so many times that the code would double with
+//      each stage of an algorithm such as an FFT;
+//   4. evaluating it takes so many operations that LLVM would be slow to compile the nest, or a chain so long
+//      that the recursion through its operands would overflow the stack.
 // Costs are counted in additions. The thresholds are a heuristic: a buffer costs one store and one load an
 // element, which is about four additions if the tile fits the L1 cache (tuning.h).
 #pragma once
