@@ -2,7 +2,7 @@
 // with -infinity, infinity and NaN. The last test checks that the page and the sample contain these kernels.
 #include "random_numbers.h"
 
-#include "../../benchmarks/attention.h"
+#include "benchmarks/attention.h"
 
 #include <catch2/catch.hpp>
 
@@ -171,9 +171,8 @@ TEST_CASE("attention of scores that are -infinity, infinity and NaN") {
     INFO(name << ", kind " << kind);
     const Device device = Device::parse(name);
     Stream stream(device);
-    auto result = o.to(device);
-    kernel.launch(stream, {QUERIES = 16, KEYS = 16, WIDTH = width}, q.to(device), k.to(device), v.to(device),
-                  result, 1.0f);
+    auto queries = q.to(device), keys = k.to(device), values = v.to(device), result = o.to(device);
+    kernel.launch(stream, {QUERIES = 16, KEYS = 16, WIDTH = width}, queries, keys, values, result, 1.0f);
     stream.synchronize();
     auto host = result.to(Device::cpu());
     for (std::int64_t t = 0; t < tokens; ++t) {

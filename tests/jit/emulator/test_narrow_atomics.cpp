@@ -28,7 +28,8 @@ template <class T> void check_neighbours(const char* arch, std::int64_t columns)
   for (std::int64_t i = 0; i < rows; ++i)
     to.data()[i] = static_cast<std::int32_t>((i + 1) / 2 % rows);
   auto r = Tensor<T, 2>::zeros(device, {rows, columns});
-  mark.launch(stream, {BN = 2}, to.to(device), r);
+  auto rows_to = to.to(device);
+  mark.launch(stream, {BN = 2}, rows_to, r);
   REQUIRE(error_of([&] { stream.synchronize(); }) == "no error");
   auto host = r.to(Device::cpu());
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -103,7 +104,8 @@ TEST_CASE("atomics on flags of one byte") {
       at.data()[i] = i / 2 * 2; // each even flag twice
     auto flags = Tensor<bool, 1>::zeros(device, {7});
     auto old = Tensor<std::int32_t, 1>::zeros(device, {6});
-    set.launch(stream, {BN = 2}, at.to(device), flags, old);
+    auto places = at.to(device);
+    set.launch(stream, {BN = 2}, places, flags, old);
     stream.synchronize();
     auto host = flags.to(Device::cpu());
     auto before = old.to(Device::cpu());

@@ -121,14 +121,16 @@ TEST_CASE("emulated GPUs do not check indices from past the end either") {
   auto at = Tensor<std::int32_t, 1>::zeros({5});
   for (int i = 0; i < 5; ++i)
     x.data()[i] = static_cast<float>(i), at.data()[i] = 5 - i;
-  auto result = y.to(device);
-  take.launch(stream, {BN = 32}, x.to(device), at.to(device), result);
+  auto values = x.to(device), result = y.to(device);
+  auto places = at.to(device);
+  take.launch(stream, {BN = 32}, values, places, result);
   stream.synchronize();
   auto host = result.to(Device::cpu());
   for (int i = 0; i < 5; ++i)
     CHECK(host.data()[i] == static_cast<float>(4 - i));
   at.data()[3] = 9;
-  take.launch(stream, {BN = 32}, x.to(device), at.to(device), result);
+  places = at.to(device);
+  take.launch(stream, {BN = 32}, values, places, result);
   CHECK_THAT(error_of([&] { stream.synchronize(); }), Catch::Contains("8 < 5"));
   stream.clear_error();
 }
