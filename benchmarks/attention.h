@@ -14,7 +14,8 @@ KILN_DIM(WIDTH); // must be the width of a head
 
 // q, k, v and o are [heads, tokens, width]. A program processes a block of queries of one head. It iterates
 // over the keys and keeps the largest score so far and the sum of the exponentials, so that it never stores
-// a whole row of scores.
+// a whole row of scores. As long as the largest score is -infinity, `shift` is 0, because -infinity - -infinity
+// would be NaN.
 template <class T> auto make_attention(bool causal) {
   using namespace kiln;
   return kernel(causal ? "causal_attention" : "attention", [causal](View<const T, 3> q, View<const T, 3> k,
@@ -37,8 +38,9 @@ template <class T> auto make_attention(bool causal) {
       Tile column = expand<0>(n + arange(KEYS));
       Tile seen = where(column <= last, scores, -INFINITY);
       Tile next = max(top, max(seen, KEYS));
-      Tile factor = exp(top - next);
-      Tile weights = exp(seen - expand<1>(next));
+      Tile shift = where(next == -INFINITY, 0, next);
+      Tile factor = exp(top - shift);
+      Tile weights = exp(seen - expand<1>(shift));
       Tile sums = sum(weights, KEYS);
       return state(next, total * factor + sums,
                    dot(cast<T>(weights), v.tile(head, n, d).load(), acc * expand<1>(factor)));

@@ -390,17 +390,31 @@ auto bitcast(const A& a, detail::Location loc = detail::Location::current()) {
                                                                          detail::as_tile(a));
 }
 
-// Returns max(a, 0).
+namespace detail {
+template <class A, class B> auto at_least(Location loc, const A& a, const B& low) {
+  return binary_node<some_float<A, B> ? ir::Opcode::MaxNan : ir::Opcode::Max, void>(loc, a, low);
+}
+template <class A, class B> auto at_most(Location loc, const A& a, const B& high) {
+  return binary_node<some_float<A, B> ? ir::Opcode::MinNan : ir::Opcode::Min, void>(loc, a, high);
+}
+} // namespace detail
+
+// Returns the larger of a and 0, and NaN where a is NaN (unlike max).
 template <class A>
   requires detail::Operands<A>
 auto relu(const A& a, detail::Location loc = detail::Location::current()) {
-  return kiln::max(a, 0, loc);
+  static_assert(detail::no_pointers<A>, "relu needs a tile of numbers");
+  return detail::at_least(loc, a, 0);
 }
-// Returns min(max(a, low), high).
+// Returns a, limited to the range from low to high, and high where low is above high. The result is NaN where
+// one of the three is NaN (unlike those of min and max).
 template <class A, class L, class H>
   requires detail::Operands<A, L, H>
 auto clamp(const A& a, const L& low, const H& high, detail::Location loc = detail::Location::current()) {
-  return kiln::min(kiln::max(a, low, loc), high, loc);
+  static_assert(detail::all_joined<A, L, H>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, L, H>, "clamp needs tiles of numbers");
+  return detail::at_most(loc, detail::at_least(loc, a, low), high);
 }
 // Returns a * sigmoid(a), rounded to the dtype once for f16, bf16 and fp8. Floats only.
 template <class A>

@@ -38,6 +38,12 @@ template <class P> constexpr bool is_writable() {
   else
     return true;
 }
+template <class P> constexpr bool points_to_numbers() {
+  if constexpr (is_pointer_tile<P>)
+    return is_number_element<typename Access<P>::element>;
+  else
+    return true;
+}
 template <class P, class M> constexpr bool mask_fits() {
   if constexpr (is_pointer_tile<P>)
     return fits_shape<M, shape_t<P>>();
@@ -161,6 +167,8 @@ template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_add(const P& pointers, const V& value, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_numbers<P>(),
+                "bool has no atomic_add: use atomic_or or atomic_xor, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -172,6 +180,8 @@ template <class P, class V, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
 auto atomic_add(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_numbers<P>(),
+                "bool has no atomic_add: use atomic_or or atomic_xor, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -185,6 +195,7 @@ template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_min(const P& pointers, const V& value, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_numbers<P>(), "bool has no atomic_min: use atomic_and");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -196,6 +207,7 @@ template <class P, class V, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
 auto atomic_min(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_numbers<P>(), "bool has no atomic_min: use atomic_and");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -209,6 +221,7 @@ template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_max(const P& pointers, const V& value, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_numbers<P>(), "bool has no atomic_max: use atomic_or");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -220,6 +233,7 @@ template <class P, class V, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
 auto atomic_max(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_numbers<P>(), "bool has no atomic_max: use atomic_or");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");

@@ -97,6 +97,8 @@ public:
   template <class V>
     requires detail::Operand<V>
   tile_type atomic_add(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(detail::is_number_element<T>,
+                  "bool has no atomic_add: use atomic_or or atomic_xor, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -109,6 +111,8 @@ public:
     requires detail::Operand<V> && detail::Operand<M>
   tile_type atomic_add(const V& value, const M& mask, AtomicOptions options = {},
                        Loc loc = Loc::current()) const {
+    static_assert(detail::is_number_element<T>,
+                  "bool has no atomic_add: use atomic_or or atomic_xor, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -122,6 +126,7 @@ public:
   template <class V>
     requires detail::Operand<V>
   tile_type atomic_min(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(detail::is_number_element<T>, "bool has no atomic_min: use atomic_and");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -134,6 +139,7 @@ public:
     requires detail::Operand<V> && detail::Operand<M>
   tile_type atomic_min(const V& value, const M& mask, AtomicOptions options = {},
                        Loc loc = Loc::current()) const {
+    static_assert(detail::is_number_element<T>, "bool has no atomic_min: use atomic_and");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -147,6 +153,7 @@ public:
   template <class V>
     requires detail::Operand<V>
   tile_type atomic_max(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(detail::is_number_element<T>, "bool has no atomic_max: use atomic_or");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -159,6 +166,7 @@ public:
     requires detail::Operand<V> && detail::Operand<M>
   tile_type atomic_max(const V& value, const M& mask, AtomicOptions options = {},
                        Loc loc = Loc::current()) const {
+    static_assert(detail::is_number_element<T>, "bool has no atomic_max: use atomic_or");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),

@@ -20,7 +20,8 @@ const auto softmax = kernel("softmax", [](View<const float, 2> x, View<float, 2>
                 [&](auto col, auto most, auto total) {
                   Tile t = x.tile(row, col).load_or(-INFINITY); // the value outside the view
                   Tile next = max(most, max(t, BN, keep));
-                  return state(next, total * exp(most - next) + sum(exp(t - next), BN, keep));
+                  Tile shift = where(next == -INFINITY, 0, next); // -infinity - -infinity would be NaN
+                  return state(next, total * exp(most - shift) + sum(exp(t - shift), BN, keep));
                 });
   for_range(BN, x.cols(), [&](auto col) {
     y.tile(row, col).store(exp(x.tile(row, col).load() - most) / total); // elements outside are not written

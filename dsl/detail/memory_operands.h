@@ -24,6 +24,8 @@ template <class V, class T> constexpr bool fits_element() {
            (v == t || (class_rank(v) == class_rank(t) && promote(v, t) == t && size_of(v) < size_of(t)));
   }
 }
+// Whether memory of element type T takes atomic_add, atomic_min and atomic_max.
+template <class T> inline constexpr bool is_number_element = !std::is_same_v<std::remove_const_t<T>, bool>;
 // The following are conditions of static_assert. Omitted operands satisfy all of them, as Poison does.
 template <class X> inline constexpr bool absent = std::is_same_v<X, NoMask> || std::is_same_v<X, NoOther>;
 template <class M> constexpr bool is_mask() {

@@ -92,6 +92,8 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(Atan2, "atan2", Binary, 2, 1, 0, Pure, "angle of the point (b, a)")                                      \
   X(Min, "min", Binary, 2, 1, 0, Pure, "smaller of both; if one is NaN, the other one")                      \
   X(Max, "max", Binary, 2, 1, 0, Pure, "larger of both; if one is NaN, the other one")                       \
+  X(MinNan, "min_nan", Binary, 2, 1, 0, Pure, "smaller of both floats; NaN if either is NaN")                \
+  X(MaxNan, "max_nan", Binary, 2, 1, 0, Pure, "larger of both floats; NaN if either is NaN")                 \
   X(And, "and", Binary, 2, 1, 0, Pure, "bitwise and; logical for bool")                                      \
   X(Or, "or", Binary, 2, 1, 0, Pure, "bitwise or; logical for bool")                                         \
   X(Xor, "xor", Binary, 2, 1, 0, Pure, "bitwise exclusive or")                                               \

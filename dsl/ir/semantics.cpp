@@ -72,6 +72,8 @@ template <class T> T binary(Opcode code, T a, T b, DType t) {
   case Opcode::Atan2: return static_cast<T>(std::atan2(Wide(a), Wide(b)));
   case Opcode::Min: return std::isnan(a) ? b : std::isnan(b) ? a : b < a ? b : a;
   case Opcode::Max: return std::isnan(a) ? b : std::isnan(b) ? a : a < b ? b : a;
+  case Opcode::MinNan: return std::isnan(b) || b < a ? b : a;
+  case Opcode::MaxNan: return std::isnan(b) || a < b ? b : a;
   default: no_such(code, t);
   }
 }

@@ -29,12 +29,13 @@ constexpr ElementRule element_rules[] = {
     {Opcode::IsInf, Float},        {Opcode::Add, Number},         {Opcode::Sub, Number},
     {Opcode::Mul, Number},         {Opcode::MulHi, Integer},      {Opcode::Div, Number},
     {Opcode::Rem, Number},         {Opcode::Pow, Float},          {Opcode::Atan2, Float},
-    {Opcode::Min, Number},         {Opcode::Max, Number},         {Opcode::And, Bool | Integer},
-    {Opcode::Or, Bool | Integer},  {Opcode::Xor, Bool | Integer}, {Opcode::Shl, Integer},
-    {Opcode::Shr, Integer},        {Opcode::Eq, Bool | Number},   {Opcode::Ne, Bool | Number},
-    {Opcode::Lt, Bool | Number},   {Opcode::Le, Bool | Number},   {Opcode::Gt, Bool | Number},
-    {Opcode::Ge, Bool | Number},   {Opcode::Fma, Float},          {Opcode::Select, Any},
-    {Opcode::Cast, Bool | Number}, {Opcode::Bitcast, Any},        {Opcode::PtrAdd, Pointer},
+    {Opcode::Min, Number},         {Opcode::Max, Number},         {Opcode::MinNan, Float},
+    {Opcode::MaxNan, Float},       {Opcode::And, Bool | Integer}, {Opcode::Or, Bool | Integer},
+    {Opcode::Xor, Bool | Integer}, {Opcode::Shl, Integer},        {Opcode::Shr, Integer},
+    {Opcode::Eq, Bool | Number},   {Opcode::Ne, Bool | Number},   {Opcode::Lt, Bool | Number},
+    {Opcode::Le, Bool | Number},   {Opcode::Gt, Bool | Number},   {Opcode::Ge, Bool | Number},
+    {Opcode::Fma, Float},          {Opcode::Select, Any},         {Opcode::Cast, Bool | Number},
+    {Opcode::Bitcast, Any},        {Opcode::PtrAdd, Pointer},
 };
 
 unsigned elements_of(Opcode code) {

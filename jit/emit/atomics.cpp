@@ -27,32 +27,38 @@ Value* exchange_pair(IRBuilder& b, const AtomicAccess& how, Value* pointer, Valu
                                llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(how.order), how.scope);
 }
 
-// The 32-bit word around a narrow element.
+// The word around an element that is smaller than what the target can swap.
 struct Word {
+  llvm::Type* type;
   Value* pointer;      // to the word
   Value *shift, *mask; // of the element in the word
-  Word(IRBuilder& b, Value* element, llvm::Type* bits) {
-    Value* below = b.CreateAnd(b.CreatePtrToInt(element, b.getInt64Ty()), 3);
+  Word(IRBuilder& b, Value* element, llvm::Type* bits, int bytes)
+      : type(b.getIntNTy(static_cast<unsigned>(bytes) * 8)) {
+    Value* below =
+        b.CreateAnd(b.CreatePtrToInt(element, b.getInt64Ty()), static_cast<std::uint64_t>(bytes - 1));
     pointer = b.CreateGEP(b.getInt8Ty(), element, b.CreateNeg(below));
-    shift = b.CreateTrunc(b.CreateShl(below, 3), b.getInt32Ty());
-    mask = b.CreateShl(b.getInt32((1u << bits->getIntegerBitWidth()) - 1), shift);
+    shift = b.CreateTrunc(b.CreateShl(below, 3), type);
+    mask = b.CreateShl(llvm::ConstantInt::get(type, (1u << bits->getIntegerBitWidth()) - 1), shift);
   }
 };
 
-bool by_word(const AtomicAccess& how) { return how.by_words && size_of(how.dtype) < 4; }
+bool by_word(const AtomicAccess& how) { return size_of(how.dtype) < how.fewest_bytes; }
 
 // Repeats until no other thread has changed the element in between. `next` computes the new bits from the old
-// ones. Returns the old bits.
+// ones. Returns the old bits. Only the element is loaded, and not its neighbours, which other threads may be
+// writing or which nothing has written: the first swap assumes that they are 0, and if it fails, it returns
+// them.
 Value* swap_until_done(IRBuilder& b, const AtomicAccess& how, Value* pointer,
                        const std::function<Value*(Value*)>& next) {
   llvm::Type* bits = b.getIntNTy(static_cast<unsigned>(size_of(how.dtype)) * 8);
   std::optional<Word> word;
-  if (by_word(how)) word.emplace(b, pointer, bits);
+  if (by_word(how)) word.emplace(b, pointer, bits, how.fewest_bytes);
   AtomicAccess whole = how;
-  if (word) whole.dtype = DType::U32;
+  if (word) whole.dtype = how.fewest_bytes == 2 ? DType::U16 : DType::U32;
   Value* at = word ? word->pointer : pointer;
-  llvm::LoadInst* first = b.CreateAlignedLoad(word ? b.getInt32Ty() : bits, at, align_of(whole.dtype));
-  first->setAtomic(llvm::AtomicOrdering::Monotonic, how.scope);
+  llvm::LoadInst* loaded = b.CreateAlignedLoad(bits, pointer, align_of(how.dtype));
+  loaded->setAtomic(llvm::AtomicOrdering::Monotonic, how.scope);
+  Value* first = word ? b.CreateShl(b.CreateZExt(loaded, word->type), word->shift) : loaded;
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::Function* function = before->getParent();
   auto* again = llvm::BasicBlock::Create(b.getContext(), "again", function);
@@ -65,7 +71,7 @@ Value* swap_until_done(IRBuilder& b, const AtomicAccess& how, Value* pointer,
   Value* wanted = next(old);
   if (word)
     wanted = b.CreateOr(b.CreateAnd(seen, b.CreateNot(word->mask)),
-                        b.CreateShl(b.CreateZExt(wanted, b.getInt32Ty()), word->shift));
+                        b.CreateShl(b.CreateZExt(wanted, word->type), word->shift));
   Value* pair = exchange_pair(b, whole, at, seen, wanted);
   seen->addIncoming(b.CreateExtractValue(pair, 0), b.GetInsertBlock());
   b.CreateCondBr(b.CreateExtractValue(pair, 1), done, again);

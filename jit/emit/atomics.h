@@ -12,10 +12,10 @@ struct AtomicAccess {
   DType dtype;
   llvm::AtomicOrdering order = llvm::AtomicOrdering::AcquireRelease;
   llvm::SyncScope::ID scope = llvm::SyncScope::System;
-  // Whether elements of 8 and 16 bits are swapped as part of the aligned word around them, whose other bytes
-  // stay as they are. LLVM would do this too, but after a plain load of the word, which races with the swaps
-  // of other threads.
-  bool by_words = false;
+  // The fewest bytes that the target can swap. A smaller element is swapped as part of the aligned word of that
+  // size around it, whose other bytes stay as they are. LLVM would do this too, but after a plain load of the word,
+  // which races with the swaps of other threads.
+  int fewest_bytes = 1;
 };
 
 // The ordering for "relaxed", "acquire" and "release", and for any other text acquire and release.

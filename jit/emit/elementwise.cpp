@@ -113,6 +113,8 @@ bool keeps_representable(Opcode code, DType t) {
   case Opcode::Abs:
   case Opcode::Min:
   case Opcode::Max:
+  case Opcode::MinNan:
+  case Opcode::MaxNan:
   case Opcode::Floor:
   case Opcode::Ceil:
   case Opcode::Trunc:
@@ -179,6 +181,17 @@ Value* emit_min_max(IRBuilder& b, const MathOptions& options, Opcode code, DType
   return intrinsic(b, min ? llvm::Intrinsic::umin : llvm::Intrinsic::umax, {x, y});
 }
 
+// A NaN of x stays, because the comparison is false. On x86 this and the comparison are one instruction, which
+// returns its second operand if one is NaN. A constant bound takes no second choice.
+Value* emit_min_max_nan(IRBuilder& b, const MathOptions& options, Opcode code, Value* x, Value* y) {
+  const bool min = code == Opcode::MinNan;
+  if (options.max_nan && x->getType()->getScalarType()->isFloatTy())
+    return intrinsic(b, min ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, {x, y});
+  Value* further = min ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y);
+  Value* limited = b.CreateSelect(further, y, x);
+  return b.CreateSelect(b.CreateFCmpUNO(y, y), y, limited);
+}
+
 Value* emit_binary(IRBuilder& b, const MathOptions& options, Opcode code, DType t, Value* x, Value* y) {
   bool f = is_float(t);
   switch (code) {
@@ -189,6 +202,8 @@ Value* emit_binary(IRBuilder& b, const MathOptions& options, Opcode code, DType 
   case Opcode::Div: return f ? b.CreateFDiv(x, y) : emit_division(b, code, t, x, y);
   case Opcode::Min:
   case Opcode::Max: return emit_min_max(b, options, code, t, x, y);
+  case Opcode::MinNan:
+  case Opcode::MaxNan: return emit_min_max_nan(b, options, code, x, y);
   case Opcode::And: return b.CreateAnd(x, y);
   case Opcode::Or: return b.CreateOr(x, y);
   case Opcode::Xor: return b.CreateXor(x, y);

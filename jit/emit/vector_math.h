@@ -82,7 +82,8 @@ public:
 // slower.
 struct MathOptions {
   bool has_fma = true;
-  bool avx512 = false; // AVX-512 F and DQ intrinsics, for vectors that fill 512-bit registers
+  bool avx512 = false;  // AVX-512 F and DQ intrinsics, for vectors that fill 512-bit registers
+  bool max_nan = false; // llvm.maximum and llvm.minimum of f32 are one instruction
   const HardwareMath* hardware = nullptr;
   bool inline_reduction = false; // the exact reduction of huge angles is inlined, not called
   bool near_angles = false;      // sin, cos and tan get angles below near_angle only

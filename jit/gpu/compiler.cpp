@@ -140,7 +140,7 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   check_sizes(lowered, plan);
   PtxMachine instructions(options.warps, std::stoi(target.arch.substr(3)));
   emit::NumberOptions numbers;
-  numbers.math = {.has_fma = true, .avx512 = false};
+  numbers.math = {.has_fma = true, .avx512 = false, .max_nan = true};
   numbers.convert = {.has_f16 = true, .has_bf16 = true, .saturates = true};
   KernelEmitter emitter(module, lowered, plan, numbers, instructions, options.debug);
   if (options.line_info) emitter.keep_lines();

@@ -1,6 +1,8 @@
 // check-bounds: asserts before every access by index that its indices are in bounds. Runs with KILN_DEBUG=1.
 //
-//  1. Only elements that are not masked off are checked.
+//  1. Only elements that are not masked off are checked, and whose indices were read inside of their views. A
+//     tile of indices that overlaps the edge of its view holds zeros there, or `other`, and what is computed
+//     from these is not an index of the kernel (lanes_inside.h).
 //  2. Tiles of a view (view_load, view_store) are not checked, because they may overlap the edge of the view.
 //     An access without axes reads or writes a single element, and is checked. So are atomics on elements of
 //     a view, which the language records as pointers and a mask that is true in bounds.
@@ -11,6 +13,7 @@
 //  5. The access itself stays, so that what it does after a failed check is still defined.
 //  6. Each bound of each axis has an assert of its own, whose condition is one comparison. The error shows
 //     the index and the bound.
+#include <kiln/jit/passes/lanes_inside.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <span>
@@ -143,6 +146,9 @@ AtomicAccess atomic_access(const Op& op) {
 
 void assert_in_bounds(Builder& build, DataDependence& data, const char* what, Value* view,
                       std::span<Value* const> indices, Value* mask) {
+  LanesInside lanes(build);
+  for (const Value* index : indices)
+    if (Value* inside = lanes.of(index)) mask = mask ? build.binary(Opcode::And, mask, inside) : inside;
   const std::string name =
       view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {

@@ -70,6 +70,8 @@ const std::vector<RewriteRule>& rewrite_rules() {
       // order
       {"min(x, x) -> x", Holds::AllButE5M2},
       {"max(x, x) -> x", Holds::AllButE5M2},
+      {"min_nan(x, x) -> x", Holds::FloatsButE5M2},
+      {"max_nan(x, x) -> x", Holds::FloatsButE5M2},
       {"eq(x, x) -> true", Holds::IntegersAndBool},
       {"ne(x, x) -> false", Holds::IntegersAndBool},
       {"lt(x, x) -> false", Holds::AnyDType},

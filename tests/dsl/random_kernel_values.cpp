@@ -76,8 +76,8 @@ void KernelGenerator::binary() {
   static constexpr Opcode for_int[] = {Opcode::Add, Opcode::Sub, Opcode::Mul, Opcode::MulHi, Opcode::Div,
                                        Opcode::Rem, Opcode::Min, Opcode::Max, Opcode::And,   Opcode::Or,
                                        Opcode::Xor, Opcode::Shl, Opcode::Shr};
-  static constexpr Opcode exact[] = {Opcode::Add, Opcode::Sub, Opcode::Mul,
-                                     Opcode::Div, Opcode::Min, Opcode::Max};
+  static constexpr Opcode exact[] = {Opcode::Add, Opcode::Sub, Opcode::Mul,    Opcode::Div,
+                                     Opcode::Min, Opcode::Max, Opcode::MinNan, Opcode::MaxNan};
   static constexpr Opcode inexact[] = {Opcode::Pow, Opcode::Atan2, Opcode::Rem};
   Opcode code = chance(15)                     ? one_of(compare)
                 : t == DType::Bool             ? one_of(for_bool)
@@ -85,7 +85,9 @@ void KernelGenerator::binary() {
                 : options_.exact || chance(80) ? one_of(exact)
                                                : one_of(inexact);
   Value* r = build_.binary(code, a, value_of(a->type));
-  add(code == Opcode::Min || code == Opcode::Max ? without_zero_sign(r) : r);
+  const bool chooses =
+      code == Opcode::Min || code == Opcode::Max || code == Opcode::MinNan || code == Opcode::MaxNan;
+  add(chooses ? without_zero_sign(r) : r);
 }
 
 void KernelGenerator::ternary() {

@@ -70,23 +70,24 @@ const auto tuned_matmul = tuned(matmul,
 
 // The replacements of tl.sort, tl.topk and tl.swizzle2d.
 
-// Writes a tile of one axis to `out` in ascending order: each element goes where its rank is.
+// Writes a tile of one axis to `out` in ascending order, NaN last: each element goes where its rank is.
 const auto sort = kernel("sort", [](View<const float, 1> in, View<float, 1> out) {
-  Tile x = in.tile(offset(BN, 0)).load_or(INFINITY);
+  Tile x = in.tile(offset(BN, 0)).load_or(NAN);
   Tile i = arange(BN);
+  auto less = [](auto a, auto b) { return (a < b) | (isnan(b) & !isnan(a)); };
   auto before =
-      (expand<0>(x) < expand<1>(x)) | ((expand<0>(x) == expand<1>(x)) & (expand<0>(i) < expand<1>(i)));
+      less(expand<0>(x), expand<1>(x)) | (!less(expand<1>(x), expand<0>(x)) & (expand<0>(i) < expand<1>(i)));
   out.at(sum(before, axis<1>)).store(x); // what lies past the end of `out` is not written
 });
 
-// Writes the four largest elements and where they are, the largest first.
+// Writes the four largest elements and where they are, the largest first. NaN is ignored, as max ignores it.
 const auto top4 = kernel("top4", [](View<const float, 1> in, View<float, 1> values, View<int, 1> places) {
-  Tile x = in.tile(offset(BN, 0)).load_or(-INFINITY);
+  Tile x = in.tile(offset(BN, 0)).load_or(NAN);
   for (int j = 0; j < 4; ++j) { // a native loop unrolls while the kernel is recorded
     Tile place = argmax(x, BN);
     values.at(j).store(max(x, BN));
     places.at(j).store(place);
-    x = where(arange(BN) == place, -INFINITY, x);
+    x = where(arange(BN) == place, NAN, x);
   }
 });
 
@@ -339,6 +340,8 @@ TEST_CASE("a tile is sorted by rank, and its four largest elements are found") {
   std::mt19937_64 random(seed);
   std::vector<float> in = random_floats(random, 5 + random() % 28), out(in.size()), best(4);
   in[1] = in[3]; // equal elements
+  in[2] = in[4] = -INFINITY;
+  if (seed % 2) in[0] = INFINITY;
   std::vector<int> places(4);
   Stream stream;
   sort.launch(stream, {BN = 32}, Grid{1}, TensorView(in), TensorView(out));
@@ -351,6 +354,38 @@ TEST_CASE("a tile is sorted by rank, and its four largest elements are found") {
     REQUIRE(best[j] == sorted[sorted.size() - 1 - j]);
     REQUIRE(in[std::size_t(places[j])] == best[j]);
   }
+  std::ranges::sort(places);
+  REQUIRE(std::ranges::adjacent_find(places) == places.end());
+}
+
+TEST_CASE("sorting by rank puts NaN last, and the four largest elements are numbers") {
+  const std::vector<float> in{NAN, 3, -INFINITY, NAN, 1, -INFINITY, 2};
+  std::vector<float> out(in.size()), best(4);
+  std::vector<int> places(4);
+  Stream stream;
+  sort.launch(stream, {BN = 8}, Grid{1}, TensorView(in), TensorView(out));
+  top4.launch(stream, {BN = 8}, Grid{1}, TensorView(in), TensorView(best), TensorView(places));
+  stream.synchronize();
+  REQUIRE(std::vector(out.begin(), out.end() - 2) == std::vector<float>{-INFINITY, -INFINITY, 1, 2, 3});
+  REQUIRE(std::isnan(out[5]));
+  REQUIRE(std::isnan(out[6]));
+  REQUIRE(best == std::vector<float>{3, 2, 1, -INFINITY});
+  REQUIRE(places == std::vector<int>{1, 6, 4, 2});
+}
+
+TEST_CASE("the softmax of the page gives what frameworks do for -infinity, infinity and NaN") {
+  const std::vector<std::vector<float>> rows{{-INFINITY, -INFINITY, 1, 1},
+                                             {-INFINITY, -INFINITY, -INFINITY, -INFINITY},
+                                             {0, NAN, 0, 0},
+                                             {INFINITY, 0, 0, 0}};
+  auto x = Tensor<float, 2>::empty({4, 4});
+  for (std::size_t i = 0; i < 16; ++i)
+    x.data()[i] = rows[i / 4][i % 4];
+  Stream stream;
+  auto y = softmax_of(stream, x);
+  REQUIRE(std::vector(y.data(), y.data() + 4) == std::vector<float>{0, 0, 0.5f, 0.5f});
+  for (std::size_t i = 4; i < 16; ++i)
+    REQUIRE(std::isnan(y.data()[i]));
 }
 
 TEST_CASE("programs in groups of rows, as tl.swizzle2d numbers them") {

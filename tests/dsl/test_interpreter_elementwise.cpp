@@ -172,6 +172,9 @@ TEMPLATE_TEST_CASE("float operations follow IEEE 754, functions are within their
       if (a != 0 || b != 0) { // the sign of a zero is not specified
         check(Opcode::Min, std::fmin(a, b));
         check(Opcode::Max, std::fmax(a, b));
+        const bool nan = std::isnan(a) || std::isnan(b);
+        check(Opcode::MinNan, nan ? a + b : std::fmin(a, b));
+        check(Opcode::MaxNan, nan ? a + b : std::fmax(a, b));
       }
       check(Opcode::Atan2, static_cast<T>(std::atan2(Wide(a), Wide(b))));
       check(Opcode::Pow, static_cast<T>(std::pow(Wide(a), Wide(b))));

@@ -101,6 +101,27 @@ TEST_CASE("softmax in place, with elements of -infinity and with large ones") {
   }
 }
 
+TEST_CASE("softmax of a row with NaN or infinity is NaN, and other rows do not change") {
+  Random random;
+  KILN_SEED(random);
+  for (std::int64_t cols : {std::int64_t{50}, std::int64_t{20000}}) {
+    Matrix<float> x(4, cols), y(4, cols);
+    x.fill(random, -3, 3), y.poison();
+    x(0, random.integer(0, cols - 1)) = NAN;
+    x(1, random.integer(0, cols - 1)) = INFINITY;
+    for (std::int64_t c = 0; c < cols; ++c)
+      x(2, c) = c == cols / 2 ? NAN : -INFINITY;
+    on_test_device([&](Stream& s, auto... v) { ops::softmax(s, v...); }, x.view(), y.view());
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) {
+      for (std::int64_t r = 0; r < 3; ++r)
+        REQUIRE(std::isnan(y(r, c)));
+      sum += y(3, c);
+    }
+    CHECK(sum == Approx(1).epsilon(1e-4));
+  }
+}
+
 TEMPLATE_TEST_CASE("layernorm of rows of any width", "", float, double, bf16, f16) {
   Random random;
   KILN_SEED(random);

@@ -105,7 +105,11 @@ void RaceChecker::access(const Access& a) {
       by.program = 0;
     }
     by.in_shared = region.kind == Region::Kind::Shared;
-    if (i.used_bytes == ptx::all_bytes || a.kind != AccessKind::Read)
+    if (a.touched)
+      for (std::uint32_t n = 0; n < a.bytes; ++n) {
+        if (a.touched[l] >> n & 1) touch(shadow, address + n, 1, by);
+      }
+    else if (i.used_bytes == ptx::all_bytes || a.kind != AccessKind::Read)
       touch(shadow, address, a.bytes, by);
     else
       for (std::uint32_t n = 0; n < a.bytes; ++n)

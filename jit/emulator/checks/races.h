@@ -20,7 +20,9 @@
 // Two accesses conflict if they access the same bytes and at least one of them is a write. Two strong
 // accesses (atomic, relaxed or stronger, volatile, operations on mbarriers) whose scopes include each other
 // do not conflict. Neither do two stores of the same value: many threads writing the same value is common and
-// harmless. Lanes of a warp race like other threads, also by one instruction that writes different values.
+// harmless. Lanes of a warp race like other threads, also by one instruction that writes different values. A
+// compare-and-swap accesses only the bytes that it would change: if an element is smaller than what a GPU can
+// swap, the other bytes of the swap belong to its neighbours.
 //
 // Volatile accesses are relaxed ones with the scope of the system, as in PTX: on one word they do not race,
 // for any threads and any memory, and they order nothing else. Accesses to other data that they announce race

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace kiln::emulator {
 namespace {
@@ -18,8 +19,9 @@ const char* verb(AccessKind kind) {
 class Locator {
 public:
   Locator(Warp& w, const Instruction& i, std::uint32_t bytes, std::uint32_t align, AccessKind kind,
-          Located& to, Purpose purpose)
-      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to), purpose_(purpose) {}
+          Located& to, Purpose purpose, const std::uint16_t* touched = nullptr)
+      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to), purpose_(purpose),
+        touched_(touched) {}
 
   void lane(int l, Space space) {
     std::uint64_t a = to_.address[l];
@@ -56,6 +58,11 @@ private:
             where);
   }
 
+  // The bytes up to the last one that is touched, at least one.
+  static std::uint64_t touched_bytes(std::uint16_t touched) {
+    return std::max<std::uint64_t>(static_cast<std::uint64_t>(std::bit_width(touched)), 1);
+  }
+
   bool all_written(const std::uint8_t* shadow) const {
     constexpr std::uint64_t ones = 0x0101010101010101;
     std::uint64_t v[2];
@@ -86,13 +93,23 @@ private:
     to_.region[l] = region;
     to_.lanes |= Mask(1) << l;
     if (!shadow) return;
+    if (touched_) return accept_touched(l, region, shadow);
     if (kind_ != AccessKind::Write && !all_written(shadow)) unwritten(l, region, shadow);
     if (kind_ != AccessKind::Read) std::memset(shadow, 1, bytes_);
   }
 
+  void accept_touched(int l, Region* region, std::uint8_t* shadow) {
+    bool reported = false;
+    for (std::uint32_t b = 0; b < bytes_; ++b) {
+      if (!(touched_[l] >> b & 1)) continue;
+      if (shadow[b] != 1 && !std::exchange(reported, true)) unwritten(l, region, shadow);
+      shadow[b] = 1;
+    }
+  }
+
   void global(int l, std::uint64_t a, Space space) {
     Allocations& all = w_.execution.allocations;
-    Region* r = all.containing(a, bytes_);
+    Region* r = all.containing(a, touched_ ? touched_bytes(touched_[l]) : bytes_);
     if (!r) return fault(Fault::OutOfBounds, l, all.describe(a, bytes_));
     if (!r->alive) return fault(Fault::UseAfterFree, l, "which was freed: " + all.describe(a, bytes_));
     if (kind_ != AccessKind::Read && (!r->writable || space == Space::Const))
@@ -180,6 +197,7 @@ private:
   AccessKind kind_;
   Located& to_;
   Purpose purpose_;
+  const std::uint16_t* touched_;
 };
 
 // The fast path: all lanes are in one live region of global memory without a shadow, and need no further
@@ -228,13 +246,14 @@ void addresses(const Warp& w, const Instruction& i, Mask lanes, std::uint64_t* t
 }
 
 void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_t bytes, std::uint32_t align,
-            AccessKind kind, Located& to, Purpose purpose, const std::uint8_t* data) {
+            AccessKind kind, Located& to, Purpose purpose, const std::uint8_t* data,
+            const std::uint16_t* touched) {
   to.lanes = to.unwritten = 0;
   const bool quick = (space == Space::Global || space == Space::Generic ||
                       (space == Space::Const && kind == AccessKind::Read)) &&
                      within_one(w, lanes, bytes, align, kind, to);
   if (!quick) {
-    Locator locator(w, i, bytes, align, kind, to, purpose);
+    Locator locator(w, i, bytes, align, kind, to, purpose, touched);
     for (Mask rest = lanes; rest; rest &= rest - 1)
       locator.lane(std::countr_zero(rest), space);
   }
@@ -242,7 +261,8 @@ void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_
   if (kind == AccessKind::Write && to.lanes)
     w.execution.events += to.region[std::countr_zero(to.lanes)]->kind < Region::Kind::Local;
   if (Probe* probe = w.execution.probe; probe && to.lanes)
-    probe->access({w, i, kind, purpose == Purpose::Copied, to.lanes, bytes, to.host, to.region, data});
+    probe->access(
+        {w, i, kind, purpose == Purpose::Copied, to.lanes, bytes, to.host, to.region, data, touched});
 }
 
 bool locate_one(Warp& w, const Instruction& i, int lane, Space space, std::uint64_t address,

@@ -25,10 +25,11 @@ enum class Purpose : std::uint8_t {
 };
 
 // Checks an access of `bytes` at to.address[lane] for each lane, fills the rest of `to` and notifies the
-// probe. Lanes with faults are reported and left out. `data` becomes Access::data.
+// probe. Lanes with faults are reported and left out. `data` becomes Access::data. `touched` has a bit for each
+// byte of each lane, and only bytes whose bit is set are checked and count as accessed; null stands for all.
 void locate(Warp& warp, const Instruction& i, Mask lanes, ptx::Space space, std::uint32_t bytes,
             std::uint32_t align, AccessKind kind, Located& to, Purpose purpose = Purpose::Data,
-            const std::uint8_t* data = nullptr);
+            const std::uint8_t* data = nullptr, const std::uint16_t* touched = nullptr);
 
 // One lane's access of `bytes` at an address. The probe is not notified. Returns false for a fault.
 struct Place {

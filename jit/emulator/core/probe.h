@@ -16,6 +16,7 @@ struct Access {
   std::uint8_t* const* host; // by lane
   Region* const* region;     // by lane
   const std::uint8_t* data;  // of a store: lane l writes the bytes from data + l * bytes on; null otherwise
+  const std::uint16_t* touched = nullptr; // as in `locate`
 };
 
 // A fence, membar or similar instruction.

@@ -88,14 +88,32 @@ template <class T> T updated(AtomicOp op, Type t, T old, T b, T c, bool flush) {
   }
 }
 
+// The bytes that a compare-and-swap would change. If there are none, a wider swap counts as an access of all
+// bytes, because programs load in this way, and one of 16 bits as an access of none, because it may belong to
+// an 8-bit element.
+template <class T> std::uint16_t changed_bytes(T from, T to) {
+  std::uint8_t a[sizeof(T)], b[sizeof(T)];
+  std::memcpy(a, &from, sizeof(T));
+  std::memcpy(b, &to, sizeof(T));
+  unsigned changed = 0;
+  for (unsigned n = 0; n < sizeof(T); ++n)
+    changed |= unsigned{a[n] != b[n]} << n;
+  return static_cast<std::uint16_t>(changed || sizeof(T) == 2 ? changed : (1u << sizeof(T)) - 1);
+}
+
 // extras: the registers d, b, c of each element. mode: the operation
 template <class T> void atomic(Warp& w, const Instruction& i, Mask m) {
+  const std::uint32_t* registers = w.extras(i);
+  const auto op = static_cast<AtomicOp>(i.mode);
+  std::uint16_t touched[warp_size];
+  if (op == AtomicOp::Cas) // always of a single element
+    for (int l = 0; l < warp_size; ++l)
+      touched[l] = changed_bytes<T>(w.reg<T>(registers[1])[l], w.reg<T>(registers[2])[l]);
   Located at;
   addresses(w, i, m, at.address);
   locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(T)) * i.count,
-         static_cast<std::uint32_t>(sizeof(T)) * i.count, AccessKind::Atomic, at);
-  const std::uint32_t* registers = w.extras(i);
-  const auto op = static_cast<AtomicOp>(i.mode);
+         static_cast<std::uint32_t>(sizeof(T)) * i.count, AccessKind::Atomic, at, Purpose::Data, nullptr,
+         op == AtomicOp::Cas ? touched : nullptr);
   const int start = static_cast<int>(w.execution.random() & 31);
   for (int k = 0; k < warp_size; ++k) {
     const int l = (start + k) & 31;

@@ -2,6 +2,7 @@
 #include <kiln/jit/runtime/assign/assign.h>
 
 #include <kiln/dsl/detail/recording.h>
+#include <kiln/jit/base/fork.h>
 #include <kiln/jit/base/options.h>
 #include <kiln/jit/runtime/assign/assign_kernel.h>
 #include <kiln/jit/runtime/assign/assign_plan.h>
@@ -51,6 +52,7 @@ AssignVariants& variants_of(AssignSite& site) {
 [[gnu::cold]] const CompiledKernel& compile(AssignVariants& variants, const AssignSite& site,
                                             const AssignKey& key, int views, Device device,
                                             const Location& here) {
+  const HoldsForks no_fork; // before the lock, because a thread may wait here for a fork
   std::lock_guard lock(variants.mutex);
   if (const CompiledKernel* known = variants.find(key, views, device)) return *known;
   std::unique_ptr<ir::Kernel> kernel = record_assign(site, key, here);

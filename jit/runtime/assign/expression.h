@@ -296,6 +296,7 @@ template <class A>
 auto abs(const A& a) {
   return detail::whole<detail::whole_op::Abs>(a);
 }
+// Returns the larger of a and 0, and NaN where a is NaN.
 template <class A>
   requires detail::Whole<A>
 auto relu(const A& a) {
@@ -379,11 +380,12 @@ auto where(const C& condition, const A& a, const B& b) {
   }
 }
 
-// Returns a, limited to the range [low, high].
+// Returns a, limited to the range from low to high, and high where low is above high; NaN if one of the three
+// is NaN.
 template <class A, class L, class H>
   requires detail::WholeOperands<A, L, H>
 auto clamp(const A& a, const L& low, const H& high) {
-  return min(max(a, low), high);
+  return detail::whole_if<true, detail::whole_op::Clamp>(a, low, high);
 }
 
 // Converts to another dtype. Conversion from float to integer saturates.

@@ -74,6 +74,11 @@ struct Fma {
     return kiln::fma(x, y, z, Location{});
   }
 };
+struct Clamp {
+  template <class X, class L, class H> static auto apply(const X& x, const L& low, const H& high) {
+    return kiln::clamp(x, low, high, Location{});
+  }
+};
 struct Where {
   template <class C, class X, class Y> static auto apply(const C& c, const X& x, const Y& y) {
     return kiln::where(c, x, y, Location{});

@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/record.h>
 #include <kiln/dsl/symbol.h>
+#include <kiln/jit/base/fork.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -62,6 +63,7 @@ std::shared_ptr<const CompiledKernel> KernelCore::compile(const VariantKey& key)
 
 const Variant& KernelCore::new_variant(const VariantKey& key) {
   passes::check_options(where, name, key.config); // before the options that the device lacks are dropped
+  const HoldsForks no_fork; // before the lock, because a thread may wait here for a fork
   std::unique_lock lock(mutex_);
   auto insert = [&](std::shared_ptr<const CompiledKernel> code) -> const Variant& {
     return variants_.insert(std::unique_ptr<const Variant>(

@@ -32,7 +32,8 @@ const auto softmax = kernel("softmax", [](View<const float, 2> x, View<float, 2>
   auto [top, total] = for_range(BN, x.cols(), start, [&](auto col, auto top, auto total) {
     auto t = x.tile(row, col).load_or(-INFINITY);
     Tile next = max(top, max(t, BN));
-    return state(next, total * exp(top - next) + sum(exp(t - expand<1>(next)), BN));
+    Tile shift = where(next == -INFINITY, 0, next);
+    return state(next, total * exp(top - shift) + sum(exp(t - expand<1>(shift)), BN));
   });
   for_range(BN, x.cols(), [&](auto col) {
     y.tile(row, col).store(exp(x.tile(row, col).load() - expand<1>(top)) / expand<1>(total));

@@ -1,0 +1,78 @@
+// Builds masks of the elements that were read inside of their views.
+#include <kiln/jit/passes/lanes_inside.h>
+
+#include <utility>
+
+namespace kiln::passes {
+
+using namespace ir;
+
+Value* LanesInside::both(Value* a, Value* b) {
+  if (!a || !b) return a ? a : b;
+  return build_.binary(Opcode::And, a, b);
+}
+
+Value* LanesInside::of(const Value* value) {
+  if (!value->def || !value->type.is_tile()) return nullptr; // a scalar is read by a check of its own
+  if (const auto at = known_.find(value); at != known_.end()) return at->second;
+  Value* mask = find(*value->def);
+  return known_[value] = mask;
+}
+
+Value* LanesInside::find(const Op& op) {
+  switch (op.code) {
+  case Opcode::ViewLoad: return of_load(op);
+  case Opcode::ViewGather: return of_gather(op);
+  case Opcode::Load: return op.mask();
+  case Opcode::Broadcast:
+  case Opcode::ExpandDims:
+  case Opcode::Squeeze:
+  case Opcode::Extract:
+  case Opcode::Permute:
+  case Opcode::Reshape: return moved(op);
+  default: return is_elementwise(op.code) ? of_operands(op) : nullptr;
+  }
+}
+
+Value* LanesInside::of_load(const Op& op) {
+  const auto offsets = op.view_offsets();
+  std::vector<Value*> operands{op.operand(0)};
+  operands.insert(operands.end(), offsets.begin(), offsets.end());
+  Op* inside = build_.create(Opcode::ViewMask, operands, {op.result()->type.with_dtype(DType::Bool)});
+  inside->set("axes", op.integers("axes"));
+  return both(inside->result(), op.mask());
+}
+
+Value* LanesInside::of_gather(const Op& op) {
+  Value* mask = op.mask();
+  const auto indices = op.view_offsets();
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    Value* index = indices[axis];
+    const Shape& shape = index->type.shape;
+    Op* extent = build_.create(Opcode::ViewExtent, {op.operand(0)}, {Type::scalar(DType::I64)});
+    extent->set("axis", static_cast<std::int64_t>(axis));
+    mask = both(mask, build_.binary(Opcode::Ge, index, build_.splat(build_.index(0), shape)));
+    mask = both(mask, build_.binary(Opcode::Lt, index, build_.splat(extent->result(), shape)));
+    mask = both(mask, of(index));
+  }
+  return mask;
+}
+
+Value* LanesInside::of_operands(const Op& op) {
+  Value* mask = nullptr;
+  for (const Value* operand : op.operands)
+    mask = both(mask, of(operand));
+  return mask;
+}
+
+// Moves the elements of the operand's mask as the operation moves the operand's.
+Value* LanesInside::moved(const Op& op) {
+  Value* mask = of(op.operand(0));
+  if (!mask) return nullptr;
+  ValueMap map{{op.operand(0), mask}};
+  std::unique_ptr<Op> copy = clone(op, map);
+  copy->result()->type = op.result()->type.with_dtype(DType::Bool);
+  return build_.insert(std::move(copy))->result();
+}
+
+} // namespace kiln::passes
