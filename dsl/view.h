@@ -189,6 +189,38 @@ private:
   detail::Handle handle_;
 };
 
+// Report arithmetic on views.
+namespace detail {
+template <class X> inline constexpr bool is_view = false;
+template <class T, int R, LayoutClass... P> inline constexpr bool is_view<View<T, R, P...>> = true;
+template <class A, class B>
+concept SomeView = (is_view<A> && (is_view<B> || Operand<B>)) || (Operand<A> && is_view<B>);
+} // namespace detail
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator+(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator-(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator*(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator/(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
+
 // Return the index of this program along an axis of the grid, and the number of programs along it. They throw
 // UserError if `axis` is not from 0 to 7. An axis that the grid of the launch does not have counts as one
 // with a single program.
