@@ -58,9 +58,9 @@ void add_offsets(Recording& r, std::vector<Value*>& operands, const TileAccess& 
   }
 }
 
-// Throws the UserError about an index that is a negative number: it does not count from the end, and the access
-// would reach no element at all. (The offset of a tile may be negative, because the tile may reach into the
-// view.)
+// Throws the UserError about an index that is a negative number: it does not count from the end, and the
+// access would reach no element at all. (The offset of a tile may be negative, because the tile may reach
+// into the view.)
 void check_indices(Recording& r, const TileAccess& at) {
   for (int i = 0; i < at.rank; ++i) {
     if (!at.elements && std::find(at.axes, at.axes + at.tile_rank, i) != at.axes + at.tile_rank) continue;
