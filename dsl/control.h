@@ -490,6 +490,20 @@ public:
   operator tile_type() const { return kiln_snapshot(); }
   detail::Handle record(detail::Location = {}) const { return detail::variable_read(id_); }
 
+  // Report the use as a native condition, and a cast of the host, as in (float)best.
+  template <class B>
+    requires std::is_same_v<B, bool>
+  explicit operator B() const noexcept(detail::NoTruthValue<Var, B>::value) {
+    return false;
+  }
+  template <class B>
+    requires(detail::Number<B> && !std::is_same_v<B, bool>)
+  explicit operator B() const {
+    static_assert(detail::never<B>, "a cast of C++ does not convert a tile: write cast<float>(x), with the "
+                                    "dtype in angle brackets");
+    return {};
+  }
+
 private:
   // These functions are conditions of static_assert. Poison satisfies them.
   template <class X> static constexpr bool dtype_fits() {

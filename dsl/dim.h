@@ -19,7 +19,17 @@ KILN_API_BEGIN
 namespace kiln {
 
 // The base class of all dimensions.
-struct Dimension {};
+struct Dimension {
+  // Reports the use as a number of the host, as in `int n = BM`.
+  template <class N>
+    requires std::is_arithmetic_v<N>
+  constexpr operator N() const {
+    static_assert(!std::is_arithmetic_v<N>,
+                  "a dimension is not a number: write value(BM) for the size that the config gives it, or "
+                  "dim_size(BM) for this size as a scalar of the kernel");
+    return {};
+  }
+};
 
 namespace detail {
 Binding bind_dimension(const char* name, std::int64_t size);
@@ -209,6 +219,8 @@ KILN_API_END
 
 // Declares a named dimension. Use it at namespace scope. `NAME = 128` in a config binds its size.
 #define KILN_DIM(NAME)                                                                                       \
+  static_assert(*__builtin_FUNCTION() == 0,                                                                  \
+                "KILN_DIM belongs at namespace scope, before the function that uses the dimension");         \
   inline constexpr struct kiln_dim_##NAME : ::kiln::Dimension {                                              \
     static constexpr const char* dimension_name = #NAME;                                                     \
     static constexpr ::kiln::detail::DimInfo info{1, 1, 1, 0, {dimension_name}};                             \

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <kiln/dsl/api.h>
+#include <kiln/dsl/detail/std_mistakes.h>
 #include <kiln/dsl/operators.h>
 
 KILN_API_BEGIN
@@ -352,8 +353,10 @@ Poison where(C, const A&, const B&) {
 template <class T, class A>
   requires detail::Operands<A>
 auto cast(const A& a, detail::Location loc = detail::Location::current()) {
-  static_assert(detail::no_pointers<A> && ElementType<T>,
-                "cast converts between dtypes: bool, integers and floats");
+  constexpr bool pointer = std::is_pointer_v<T> || !detail::no_pointers<A>;
+  static_assert(!pointer, "pointers are not cast: pass them to the kernel as parameters of type raw::Ptr<T>, "
+                          "and add offsets to them, which are integers and count elements");
+  static_assert(pointer || ElementType<T>, "cast converts between dtypes: bool, integers and floats");
   if constexpr (detail::IsPoison<A> || detail::is_pointer_tile<A> || !ElementType<T>)
     return Poison{};
   else if constexpr (std::is_same_v<detail::element_t<A>, T>)
@@ -379,15 +382,25 @@ template <class T, detail::Number N> auto cast(N number, detail::Location loc = 
 template <class T, class A>
   requires detail::Operands<A>
 auto bitcast(const A& a, detail::Location loc = detail::Location::current()) {
-  constexpr bool poison = detail::IsPoison<A>;
-  constexpr bool equal =
-      size_of(dtype_of<T>) == size_of(detail::operand_dtype<A>()) && !detail::is_pointer_tile<A>;
-  static_assert(poison || equal, "bitcast needs dtypes of equal size");
-  if constexpr (poison || !equal)
+  static_assert(!std::is_pointer_v<T>,
+                "a pointer is not made of an integer: pass it to the kernel as a parameter of type "
+                "raw::Ptr<T>, and add offsets to it, which count elements");
+  static_assert(ElementType<T> || std::is_pointer_v<T>,
+                "bitcast converts to a dtype: bool, std::int8_t to std::uint64_t, or a float");
+  if constexpr (ElementType<T>) {
+    constexpr bool poison = detail::IsPoison<A>;
+    constexpr bool pointer = detail::is_pointer_tile<A>;
+    constexpr bool equal = size_of(dtype_of<T>) == size_of(detail::operand_dtype<A>()) && !pointer;
+    static_assert(!pointer, "a pointer has no bits in a kernel: keep its offset, which is an integer");
+    static_assert(poison || pointer || equal, "bitcast needs dtypes of equal size");
+    if constexpr (poison || !equal)
+      return Poison{};
+    else
+      return detail::make_node<ir::Opcode::Bitcast, T, detail::shape_t<A>>(detail::operand_dtype<A>(), loc,
+                                                                           detail::as_tile(a));
+  } else {
     return Poison{};
-  else
-    return detail::make_node<ir::Opcode::Bitcast, T, detail::shape_t<A>>(detail::operand_dtype<A>(), loc,
-                                                                         detail::as_tile(a));
+  }
 }
 
 namespace detail {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <kiln/dsl/api.h>
+#include <kiln/dsl/detail/dimension_mistakes.h>
 #include <kiln/dsl/tile.h>
 
 KILN_API_BEGIN
@@ -357,6 +358,15 @@ template <class A>
 auto operator!(const A& a) {
   static_assert(detail::all_bool<A>, "! needs a tile of bool: compare with == 0");
   return detail::unary_node<ir::Opcode::Not>({}, a);
+}
+
+// Reports an access through a pointer.
+template <class A>
+  requires detail::TileLike<A>
+Poison operator*(const A&) {
+  static_assert(detail::never<A>,
+                "* does not access memory in a kernel: write raw::load(p) or raw::store(p, value)");
+  return {};
 }
 
 template <class A, class B>

@@ -25,15 +25,21 @@ template <class X> auto recorded(const X& x) {
 //
 //   auto [m, l] = for_range(BN, n, state(m0, l0), body);
 template <class... X>
-  requires(detail::Operand<X> && ...)
+  requires((detail::Operand<X> && ...) && sizeof...(X) != 1)
 auto state(const X&... x) {
   return Tuple<decltype(detail::recorded(x))...>{{{detail::recorded(x)}...}};
+}
+template <class X>
+  requires detail::Operand<X>
+auto state(const X& x) {
+  static_assert(detail::never<X>, "a single value is a state by itself: pass x, not state(x)");
+  return detail::recorded(x);
 }
 // Makes one operand of reduce or associative_scan of several tiles. It is another name of state().
 template <class... X>
   requires(detail::Operand<X> && ...)
 auto tie(const X&... x) {
-  return state(x...);
+  return Tuple<decltype(detail::recorded(x))...>{{{detail::recorded(x)}...}};
 }
 
 namespace detail {

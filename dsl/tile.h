@@ -19,6 +19,33 @@ namespace kiln {
 template <class T, auto... D> class Tile;
 template <class T> using Scalar = Tile<T>;
 
+// --- Poison ------------------------------------------------------------------------------------------------
+
+// The result of an operation that failed to compile. Every operation accepts it silently and returns Poison
+// again, so that one mistake gives one error.
+struct Poison {
+  template <class... X> Poison load(X&&...) const { return {}; }
+  template <class... X> Poison load_or(X&&...) const { return {}; }
+  template <class... X> void store(X&&...) const {}
+  template <class... X> Poison gather(X&&...) const { return {}; }
+  template <class... X> void scatter(X&&...) const {}
+  template <class... X> Poison tile(X&&...) const { return {}; }
+  template <class... X> Poison at(X&&...) const { return {}; }
+  template <class... X> Poison ptrs(X&&...) const { return {}; }
+  template <class... X> Poison mask(X&&...) const { return {}; }
+  template <class... X> Poison atomic_add(X&&...) const { return {}; }
+  template <class... X> Poison atomic_min(X&&...) const { return {}; }
+  template <class... X> Poison atomic_max(X&&...) const { return {}; }
+  template <class... X> Poison atomic_and(X&&...) const { return {}; }
+  template <class... X> Poison atomic_or(X&&...) const { return {}; }
+  template <class... X> Poison atomic_xor(X&&...) const { return {}; }
+  template <class... X> Poison atomic_exchange(X&&...) const { return {}; }
+  template <class... X> Poison atomic_compare_exchange(X&&...) const { return {}; }
+  template <class X> Poison operator[](const X&) const { return {}; }
+  template <class X> const Poison& operator=(const X&) const { return *this; }
+  explicit operator bool() const { return false; }
+};
+
 namespace detail {
 
 template <class T, class S> struct TileOf;
@@ -27,6 +54,14 @@ template <class T, class... D> struct TileOf<T, Shape<D...>> {
 };
 // The Tile with element type T and the dimensions of the Shape S.
 template <class T, class S> using tile_t = typename TileOf<T, S>::type;
+
+// Reports the use of a tile as a native condition. The operators of tiles name this class in their exception
+// specifications, and not in their bodies, so that the error comes before those about the operands of `?:`.
+template <class X, class B> struct NoTruthValue {
+  static_assert(never<X, B>, "a tile has no truth value while recording: use where(), if_else() or if_then() "
+                             "(and for std::max and std::min kiln::max and kiln::min)");
+  static constexpr bool value = true;
+};
 
 // --- Expression nodes --------------------------------------------------------------------------------------
 
@@ -74,20 +109,24 @@ template <ir::Opcode Code, class T, class S, class A> struct Node<Code, T, S, A>
     Handle x = a.record(at);
     return emit_elementwise(Code, {x}, compute, type_info<T, S>, at);
   }
-  template <class V>
-    requires std::is_same_v<V, double>
-  operator V() const {
+  // Report the use as a number of the host, for example by std::exp, in `float f = s + 1`, or by a cast.
+  operator double() const {
     static_assert(
-        never<V>,
-        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
+        never<T>,
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp; convert "
+        "it with cast<float>(x), keep it with auto or Scalar, print it with device_print, and give both "
+        "sides of ?: one type, as in Tile(a)");
     return 0;
+  }
+  template <class I> Poison operator[](const I&) const {
+    static_assert(never<I>, "a tile is not indexed with []: select single elements when they are loaded, "
+                            "view.at(i, j).load(), or reduce the tile, as in sum(x, BN)");
+    return {};
   }
   // Reports the use as a native condition.
   template <class V>
     requires std::is_same_v<V, bool>
-  explicit operator V() const {
-    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then() "
-                            "(and for std::max and std::min kiln::max and kiln::min)");
+  explicit operator V() const noexcept(NoTruthValue<Node, V>::value) {
     return false;
   }
 };
@@ -105,20 +144,24 @@ template <ir::Opcode Code, class T, class S, class A, class B> struct Node<Code,
     Handle x = a.record(at), y = b.record(at);
     return emit_elementwise(Code, {x, y}, compute, type_info<T, S>, at);
   }
-  template <class V>
-    requires std::is_same_v<V, double>
-  operator V() const {
+  // Report the use as a number of the host, for example by std::exp, in `float f = s + 1`, or by a cast.
+  operator double() const {
     static_assert(
-        never<V>,
-        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
+        never<T>,
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp; convert "
+        "it with cast<float>(x), keep it with auto or Scalar, print it with device_print, and give both "
+        "sides of ?: one type, as in Tile(a)");
     return 0;
+  }
+  template <class I> Poison operator[](const I&) const {
+    static_assert(never<I>, "a tile is not indexed with []: select single elements when they are loaded, "
+                            "view.at(i, j).load(), or reduce the tile, as in sum(x, BN)");
+    return {};
   }
   // Reports the use as a native condition.
   template <class V>
     requires std::is_same_v<V, bool>
-  explicit operator V() const {
-    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then() "
-                            "(and for std::max and std::min kiln::max and kiln::min)");
+  explicit operator V() const noexcept(NoTruthValue<Node, V>::value) {
     return false;
   }
 };
@@ -137,20 +180,24 @@ template <ir::Opcode Code, class T, class S, class A, class B, class C> struct N
     Handle x = a.record(at), y = b.record(at), z = c.record(at);
     return emit_elementwise(Code, {x, y, z}, compute, type_info<T, S>, at);
   }
-  template <class V>
-    requires std::is_same_v<V, double>
-  operator V() const {
+  // Report the use as a number of the host, for example by std::exp, in `float f = s + 1`, or by a cast.
+  operator double() const {
     static_assert(
-        never<V>,
-        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
+        never<T>,
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp; convert "
+        "it with cast<float>(x), keep it with auto or Scalar, print it with device_print, and give both "
+        "sides of ?: one type, as in Tile(a)");
     return 0;
+  }
+  template <class I> Poison operator[](const I&) const {
+    static_assert(never<I>, "a tile is not indexed with []: select single elements when they are loaded, "
+                            "view.at(i, j).load(), or reduce the tile, as in sum(x, BN)");
+    return {};
   }
   // Reports the use as a native condition.
   template <class V>
     requires std::is_same_v<V, bool>
-  explicit operator V() const {
-    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then() "
-                            "(and for std::max and std::min kiln::max and kiln::min)");
+  explicit operator V() const noexcept(NoTruthValue<Node, V>::value) {
     return false;
   }
 };
@@ -228,31 +275,6 @@ template <class X> using tile_of_t = tile_t<element_t<X>, shape_t<X>>;
 
 } // namespace detail
 
-// --- Poison ------------------------------------------------------------------------------------------------
-
-// The result of an operation that failed to compile. Every operation accepts it silently and returns Poison
-// again, so that one mistake gives one error.
-struct Poison {
-  template <class... X> Poison load(X&&...) const { return {}; }
-  template <class... X> Poison load_or(X&&...) const { return {}; }
-  template <class... X> void store(X&&...) const {}
-  template <class... X> Poison gather(X&&...) const { return {}; }
-  template <class... X> void scatter(X&&...) const {}
-  template <class... X> Poison tile(X&&...) const { return {}; }
-  template <class... X> Poison at(X&&...) const { return {}; }
-  template <class... X> Poison ptrs(X&&...) const { return {}; }
-  template <class... X> Poison mask(X&&...) const { return {}; }
-  template <class... X> Poison atomic_add(X&&...) const { return {}; }
-  template <class... X> Poison atomic_min(X&&...) const { return {}; }
-  template <class... X> Poison atomic_max(X&&...) const { return {}; }
-  template <class... X> Poison atomic_and(X&&...) const { return {}; }
-  template <class... X> Poison atomic_or(X&&...) const { return {}; }
-  template <class... X> Poison atomic_xor(X&&...) const { return {}; }
-  template <class... X> Poison atomic_exchange(X&&...) const { return {}; }
-  template <class... X> Poison atomic_compare_exchange(X&&...) const { return {}; }
-  explicit operator bool() const { return false; }
-};
-
 // --- Tile --------------------------------------------------------------------------------------------------
 
 // A block of values of dtype T with one dimension for each axis, outermost first. D are KILN_DIM dimensions,
@@ -272,8 +294,11 @@ public:
   template <detail::TileLike E>
     requires(!std::is_same_v<E, Tile>)
   Tile(const E& e, detail::Location loc = detail::Location::current()) : scope_(detail::current_scope()) {
+    constexpr bool pointer = std::is_pointer_v<T> && !std::is_pointer_v<detail::element_t<E>>;
+    static_assert(!pointer, "a pointer is not made of an integer: pass it to the kernel as a parameter of "
+                            "type raw::Ptr<T>, and add offsets to it, which count elements");
     static_assert(
-        std::is_same_v<detail::element_t<E>, T>,
+        pointer || std::is_same_v<detail::element_t<E>, T>,
         "the expression's dtype is not the tile's: write cast<T>(expression), or Tile without arguments");
     static_assert(
         std::is_same_v<detail::shape_t<E>, kiln_shape>,
@@ -287,6 +312,13 @@ public:
   Tile(N number, detail::Location loc = detail::Location::current()) : scope_(detail::current_scope()) {
     detail::set_location(loc);
     handle_ = detail::NumberNode<T, N>{number}.record();
+  }
+  template <detail::Number N>
+    requires(rank == 0 && std::is_pointer_v<T>)
+  Tile(N) : scope_(0) {
+    static_assert(detail::never<N>, "a pointer is not made of an integer: pass it to the kernel as a "
+                                    "parameter of type raw::Ptr<T>, and add offsets to it, which count "
+                                    "elements");
   }
   template <detail::Number N>
     requires(rank > 0)
@@ -314,21 +346,46 @@ public:
 
   detail::Handle record(detail::Location = {}) const { return handle_; }
 
-  // Reports the use as a number of the host, for example by std::exp.
+  // Reports the use as a number of the host, for example by std::exp. (It converts to double only, because
+  // std::exp has overloads for other types, and because `known ? s : 0.0f` must convert the number to a
+  // scalar.)
   template <class B>
     requires std::is_same_v<B, double>
   operator B() const {
     static_assert(
         detail::never<B>,
-        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp; convert "
+        "it with cast<float>(x), keep it with auto or Scalar, and print it with device_print");
     return 0;
+  }
+  // Reports a cast of the host, as in (float)t and static_cast<int>(s).
+  template <class B>
+    requires(detail::Number<B> && !std::is_same_v<B, double> && !std::is_same_v<B, bool>)
+  explicit operator B() const {
+    static_assert(detail::never<B>, "a cast of C++ does not convert a tile: write cast<float>(x), with the "
+                                    "dtype in angle brackets");
+    return {};
+  }
+  // Reports the use of a pointer of the kernel as a pointer of the host.
+  template <class B>
+    requires(std::is_pointer_v<T> && std::is_pointer_v<B> && std::is_object_v<std::remove_pointer_t<B>>)
+  operator B() const {
+    static_assert(detail::never<B>, "a pointer of the kernel is not a pointer of the host: keep it with auto "
+                                    "or raw::Ptr, and access memory with raw::load and raw::store");
+    return nullptr;
+  }
+  template <class I> Poison operator[](const I&) const {
+    static_assert(detail::never<I> || std::is_pointer_v<T>,
+                  "a tile is not indexed with []: select single elements when they are loaded, "
+                  "view.at(i, j).load(), or reduce the tile, as in sum(x, BN)");
+    static_assert(detail::never<I> || !std::is_pointer_v<T>,
+                  "a pointer is not indexed with []: write raw::load(p + i) or raw::store(p + i, value)");
+    return {};
   }
   // Reports the use as a native condition.
   template <class B>
     requires std::is_same_v<B, bool>
-  explicit operator B() const {
-    static_assert(detail::never<B>, "a tile has no truth value while recording: use where(), if_else() or "
-                                    "if_then() (and for std::max and std::min kiln::max and kiln::min)");
+  explicit operator B() const noexcept(detail::NoTruthValue<Tile, B>::value) {
     return false;
   }
 

@@ -324,6 +324,15 @@ public:
     return tile_type(Poison{});
   }
   detail::Handle record(Loc = {}) const { return kiln_snapshot().record(); }
+  operator double() const {
+    static_assert(detail::never<S>, "a tile of a view is not loaded yet: write view.tile(...).load()");
+    return 0;
+  }
+  template <class I> Poison operator[](const I&) const {
+    static_assert(detail::never<I>, "a tile of a view is not indexed with []: write view.at(i, j).load() for "
+                                    "single elements");
+    return {};
+  }
   template <class V> void operator=(const V&) const {
     static_assert(detail::never<V>, "a tile of a view is written by view.tile(...).store(value)");
   }

@@ -46,6 +46,12 @@ template <class S, class I, class... R> struct IndexShape<S, I, R...> {
   using type = typename rest::type;
   static constexpr bool ok = joined::ok && rest::ok;
 };
+// An expression i * 128 or 128 * i, which is probably meant as the offset of tile i.
+template <class I> inline constexpr bool is_number_multiple = false;
+template <class T, class S, class A, class N, class R>
+inline constexpr bool is_number_multiple<Node<ir::Opcode::Mul, T, S, A, NumberNode<N, R>>> = true;
+template <class T, class S, class A, class N, class R>
+inline constexpr bool is_number_multiple<Node<ir::Opcode::Mul, T, S, NumberNode<N, R>, A>> = true;
 template <class I>
 inline constexpr bool is_integer_index =
     (std::is_integral_v<I> && !std::is_same_v<I, bool>) || IsDimension<I>;
@@ -115,7 +121,10 @@ public:
       if constexpr (count && integers) {
         constexpr bool scalars = ((detail::shape_t<decltype(detail::as_value(index))>::rank == 0) && ...);
         static_assert(scalars, "view.tile takes offsets and scalars: for tiles of indices use view.at");
-        if constexpr (scalars) {
+        constexpr bool begins = !(detail::is_offset<I> || ...) && (detail::is_number_multiple<I> || ...);
+        static_assert(!begins, "integers alone select one element: for the tile that begins there write "
+                               "view.tile(offset(BM, i)), for one element view.at(i)");
+        if constexpr (scalars && !begins) {
           using S = typename detail::TileShape<I...>::type;
           TileRef<T, Rank, S> ref{handle_, {detail::as_value(index).record()...}, {}, false};
           int axis = 0, tile_axis = 0;
@@ -155,11 +164,62 @@ public:
     }
   }
 
+  // Report indexing as in C++, and the use as a pointer of the host.
+  template <class I> Poison operator[](const I&) const {
+    static_assert(detail::never<I>, "a view is not indexed with []: write view.tile(m, k).load() for a tile, "
+                                    "or view.at(i, j).load() for single elements");
+    return {};
+  }
+  template <class... I> Poison operator()(const I&...) const {
+    static_assert(detail::never<T, I...>, "a view is not indexed with (): write view.tile(m, k).load() for a "
+                                          "tile, or view.at(i, j).load() for single elements");
+    return {};
+  }
+  template <class P>
+    requires(std::is_pointer_v<P> && std::is_object_v<std::remove_pointer_t<P>>)
+  operator P() const {
+    static_assert(detail::never<P>, "a view is not a pointer: write view.data() for a raw::Ptr to its first "
+                                    "element");
+    return nullptr;
+  }
+
   detail::Handle record() const { return handle_; }
 
 private:
   detail::Handle handle_;
 };
+
+// Report arithmetic on views.
+namespace detail {
+template <class X> inline constexpr bool is_view = false;
+template <class T, int R, LayoutClass... P> inline constexpr bool is_view<View<T, R, P...>> = true;
+template <class A, class B>
+concept SomeView = (is_view<A> && (is_view<B> || Operand<B>)) || (Operand<A> && is_view<B>);
+} // namespace detail
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator+(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator-(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator*(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
+template <class A, class B>
+  requires detail::SomeView<A, B>
+Poison operator/(const A&, const B&) {
+  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  return {};
+}
 
 // Return the index of this program along an axis of the grid, and the number of programs along it. They throw
 // UserError if `axis` is not from 0 to 7. An axis that the grid of the launch does not have counts as one

@@ -58,6 +58,24 @@ void add_offsets(Recording& r, std::vector<Value*>& operands, const TileAccess& 
   }
 }
 
+// Throws the UserError about an index that is a negative number: it does not count from the end, and the
+// access would reach no element at all. (The offset of a tile may be negative, because the tile may reach
+// into the view.)
+void check_indices(Recording& r, const TileAccess& at) {
+  for (int i = 0; i < at.rank; ++i) {
+    if (!at.elements && std::find(at.axes, at.axes + at.tile_rank, i) != at.axes + at.tile_rank) continue;
+    const Value* index = r.use(at.offsets[i]);
+    if (!index->def || index->def->code != Opcode::Constant || !is_signed(index->type.dtype)) continue;
+    std::int64_t number = index->def->integer("value");
+    if (number >= 0) continue;
+    std::string axis = std::to_string(i);
+    throw UserError(r.loc,
+                    in_kernel(r) + " uses the index " + std::to_string(number) + " along axis " + axis +
+                        " of a view, where there are no elements; to count from the end write extent(" +
+                        axis + ") - " + std::to_string(-number));
+  }
+}
+
 Handle view_fact(Recording& r, Opcode code, Value* view, int axis) {
   return r.pure(code, {view}, Type::scalar(DType::I64), {{"axis", axis}});
 }
@@ -153,6 +171,7 @@ Handle emit_convert(Handle x, const TypeInfo& to) {
 
 Handle emit_view_load(const TileAccess& at, const Handle* mask, const Handle* other, const TypeInfo& result) {
   Recording& r = recording("a load from a view");
+  check_indices(r, at);
   Type type = to_type(result);
   std::vector<Value*> operands{r.use(at.view)};
   add_offsets(r, operands, at, type.shape);
@@ -166,6 +185,7 @@ Handle emit_view_load(const TileAccess& at, const Handle* mask, const Handle* ot
 
 void emit_view_store(const TileAccess& at, Handle value, const Handle* mask, const TypeInfo& tile) {
   Recording& r = recording("a store to a view");
+  check_indices(r, at);
   Type type = to_type(tile);
   std::vector<Value*> operands{r.use(at.view), r.broadcast(r.cast(value, tile.dtype), type.shape).value};
   add_offsets(r, operands, at, type.shape);
@@ -196,6 +216,7 @@ Handle emit_view_ptrs(const TileAccess& at, const TypeInfo& result) {
 
 Handle emit_view_mask(const TileAccess& at, const TypeInfo& result) {
   Recording& r = recording("a tile of a view");
+  check_indices(r, at);
   Type type = to_type(result);
   std::vector<Value*> operands{r.use(at.view)};
   add_offsets(r, operands, at, type.shape);

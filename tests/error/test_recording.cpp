@@ -89,6 +89,33 @@ TEST_CASE("an axis that no grid has is refused") {
   REQUIRE(x == std::vector<float>{1, 0, 0, 0});
 }
 
+TEST_CASE("a negative number as an index is refused") {
+  auto rows = kernel("rows", [](View<const float, 2> x, View<float, 1> y) {
+    auto [n] = program_tile(y, BN);
+    y.tile(n).store(x.tile(-1, n).load());
+  });
+  const std::string first = KILN_HERE(-2);
+  const std::string what = " of a view, where there are no elements; to count from the end write extent(";
+  REQUIRE(error_of([&] { rows.record(); }) ==
+          first + ": kernel \"rows\" uses the index -1 along axis 0" + what + "0) - 1");
+  auto columns = kernel("columns", [](View<const float, 2> x, View<float, 2> y) {
+    auto [m] = program_tile(y, BN);
+    y.tile(m, -2).store(x.tile(m, 0).load());
+  });
+  const std::string second = KILN_HERE(-2);
+  REQUIRE(error_of([&] { columns.record(); }) ==
+          second + ": kernel \"columns\" uses the index -2 along axis 1" + what + "1) - 2");
+  auto elements = kernel("elements", [](View<float, 2> x) { x.at(arange(BN), -1).atomic_add(1.0f); });
+  const std::string third = KILN_HERE(-1);
+  REQUIRE(error_of([&] { elements.record(); }) ==
+          third + ": kernel \"elements\" uses the index -1 along axis 1" + what + "1) - 1");
+  // The offset of a tile may be negative, and an address may be computed from any index.
+  auto correct = kernel("correct", [](View<float, 2> x, Scalar<std::int64_t> i) {
+    x.tile(offset(BN, -1), i - 1).store(raw::load(x.tile(offset(BN, 0), -1).ptrs() + x.stride(1)));
+  });
+  REQUIRE(error_of([&] { correct.record(); }) == "no error");
+}
+
 TEST_CASE("an error about a use outside of a kernel names the operation") {
   const std::string rest = " is used while no kernel is being recorded; use it inside a kernel's lambda only";
   std::string line = KILN_HERE(1);

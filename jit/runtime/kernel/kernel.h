@@ -262,5 +262,23 @@ auto kernel(const char* name, F function, detail::Location where = detail::Locat
   return make(detail::parameters_of<F>{});
 }
 
+// Report a kernel without a name, and a name that is not a string literal or not the first argument.
+template <class F>
+  requires(!std::is_convertible_v<const F&, const char*>)
+auto kernel(const F& function) {
+  static_assert(detail::never<F>, "a kernel needs a name: write kernel(\"name\", [](...) { ... })");
+  return kernel("", function);
+}
+template <class N, class F>
+  requires(!std::is_convertible_v<const N&, const char*>)
+auto kernel(const N& name, const F& function) {
+  static_assert(detail::never<N>, "the name of a kernel comes first and is a string literal: write "
+                                  "kernel(\"name\", [](...) { ... })");
+  if constexpr (std::is_convertible_v<const F&, const char*>)
+    return kernel("", name);
+  else
+    return kernel("", function);
+}
+
 } // namespace kiln
 KILN_API_END
