@@ -1,7 +1,6 @@
 // Emits loops that compute a new value from the old one until a compare-and-swap succeeds.
 #include <kiln/jit/emit/atomics.h>
 
-#include <functional>
 #include <optional>
 
 namespace kiln::emit {
@@ -22,9 +21,13 @@ Opcode combine_of(std::string_view kind) {
 
 llvm::Align align_of(DType t) { return llvm::Align(static_cast<std::uint64_t>(size_of(t))); }
 
-Value* exchange_pair(IRBuilder& b, const AtomicAccess& how, Value* pointer, Value* wanted, Value* desired) {
-  return b.CreateAtomicCmpXchg(pointer, wanted, desired, align_of(how.dtype), how.order,
-                               llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(how.order), how.scope);
+// Returns the old bits.
+Value* exchange(IRBuilder& b, const AtomicAccess& how, Value* pointer, Value* wanted, Value* desired) {
+  if (how.swap && size_of(how.dtype) == how.fewest_bytes) return how.swap(pointer, wanted, desired);
+  Value* pair =
+      b.CreateAtomicCmpXchg(pointer, wanted, desired, align_of(how.dtype), how.order,
+                            llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(how.order), how.scope);
+  return b.CreateExtractValue(pair, 0);
 }
 
 // The word around an element that is smaller than what the target can swap.
@@ -72,9 +75,9 @@ Value* swap_until_done(IRBuilder& b, const AtomicAccess& how, Value* pointer,
   if (word)
     wanted = b.CreateOr(b.CreateAnd(seen, b.CreateNot(word->mask)),
                         b.CreateShl(b.CreateZExt(wanted, word->type), word->shift));
-  Value* pair = exchange_pair(b, whole, at, seen, wanted);
-  seen->addIncoming(b.CreateExtractValue(pair, 0), b.GetInsertBlock());
-  b.CreateCondBr(b.CreateExtractValue(pair, 1), done, again);
+  Value* before_swap = exchange(b, whole, at, seen, wanted);
+  seen->addIncoming(before_swap, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpEQ(before_swap, seen), done, again);
   b.SetInsertPoint(done);
   return old;
 }
@@ -98,7 +101,7 @@ Value* from_bits(IRBuilder& b, const NumberOptions& numbers, Value* bits, DType 
 
 Value* emit_compare_and_swap(IRBuilder& b, const AtomicAccess& how, Value* pointer, Value* wanted,
                              Value* desired) {
-  if (!by_word(how)) return b.CreateExtractValue(exchange_pair(b, how, pointer, wanted, desired), 0);
+  if (!by_word(how)) return exchange(b, how, pointer, wanted, desired);
   return swap_until_done(
       b, how, pointer, [&](Value* old) { return b.CreateSelect(b.CreateICmpEQ(old, wanted), desired, old); });
 }

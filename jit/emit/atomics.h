@@ -3,6 +3,7 @@
 
 #include <kiln/jit/emit/elementwise.h>
 
+#include <functional>
 #include <string_view>
 
 namespace kiln::emit {
@@ -12,10 +13,12 @@ struct AtomicAccess {
   DType dtype;
   llvm::AtomicOrdering order = llvm::AtomicOrdering::AcquireRelease;
   llvm::SyncScope::ID scope = llvm::SyncScope::System;
-  // The fewest bytes that the target can swap. A smaller element is swapped as part of the aligned word of that
-  // size around it, whose other bytes stay as they are. LLVM would do this too, but after a plain load of the word,
-  // which races with the swaps of other threads.
+  // The fewest bytes that the target can swap. A smaller element is swapped as part of the aligned word of
+  // that size around it, whose other bytes stay as they are. LLVM would do this too, but after a plain load
+  // of the word, which races with the swaps of other threads.
   int fewest_bytes = 1;
+  // Emits the swap of such a word, and returns its old bits; empty: LLVM's cmpxchg is used.
+  std::function<llvm::Value*(llvm::Value* pointer, llvm::Value* wanted, llvm::Value* desired)> swap = {};
 };
 
 // The ordering for "relaxed", "acquire" and "release", and for any other text acquire and release.

@@ -193,14 +193,28 @@ std::string atomic_name(const Machine::Atomic& what, int sm) {
 
 bool PtxMachine::has_atomic(const Atomic& what) const { return !atomic_name(what, sm_).empty(); }
 
+namespace {
+
+std::string atomic_prefix(std::string_view order, std::string_view scope) {
+  return "atom." +
+         std::string(order == "relaxed" || order == "acquire" || order == "release" ? order : "acq_rel") +
+         "." + std::string(scope == "cta" || scope == "sys" ? scope : "gpu") + ".global";
+}
+
+} // namespace
+
 // Atomics are inline PTX because LLVM 22 ignores the order and the scope of an atomicrmw.
 Value* PtxMachine::atomic(IRBuilder& b, const Atomic& what, Value* pointer, Value* v) {
-  const std::string order(
-      what.order == "relaxed" || what.order == "acquire" || what.order == "release" ? what.order : "acq_rel");
-  const std::string scope(what.scope == "cta" || what.scope == "sys" ? what.scope : "gpu");
   const std::string kind = form_of(b, v->getType()).constraint;
-  return inline_ptx(b, "atom." + order + "." + scope + ".global" + atomic_name(what, sm_) + " $0, [$1], $2;",
+  return inline_ptx(b, atomic_prefix(what.order, what.scope) + atomic_name(what, sm_) + " $0, [$1], $2;",
                     "=" + kind + ",l," + kind + ",", v->getType(), {pointer, v});
+}
+
+// LLVM 22 would swap the 32-bit word around the element, after a plain load of it.
+Value* PtxMachine::swap_16_bits(IRBuilder& b, std::string_view order, std::string_view scope, Value* pointer,
+                                Value* wanted, Value* desired) {
+  return inline_ptx(b, atomic_prefix(order, scope) + ".cas.b16 $0, [$1], $2, $3;", "=h,l,h,h,",
+                    b.getInt16Ty(), {pointer, wanted, desired});
 }
 
 namespace {

@@ -26,6 +26,8 @@ public:
                 std::string_view cache) override;
   bool has_atomic(const Atomic& what) const override;
   llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) override;
+  llvm::Value* swap_16_bits(IRBuilder& b, std::string_view order, std::string_view scope,
+                            llvm::Value* pointer, llvm::Value* wanted, llvm::Value* desired) override;
   Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words, const Values& c) override;
   llvm::Value* to_tf32(IRBuilder& b, llvm::Value* x) override;
   void assert_failed(IRBuilder& b, const std::string& message, const std::string& file, int line,

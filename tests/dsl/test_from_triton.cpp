@@ -75,8 +75,8 @@ const auto sort = kernel("sort", [](View<const float, 1> in, View<float, 1> out)
   Tile x = in.tile(offset(BN, 0)).load_or(NAN);
   Tile i = arange(BN);
   auto less = [](auto a, auto b) { return (a < b) | (isnan(b) & !isnan(a)); };
-  auto before =
-      less(expand<0>(x), expand<1>(x)) | (!less(expand<1>(x), expand<0>(x)) & (expand<0>(i) < expand<1>(i)));
+  auto before = less(expand<0>(x), expand<1>(x)) |
+                ((!less(expand<1>(x), expand<0>(x))) & (expand<0>(i) < expand<1>(i)));
   out.at(sum(before, axis<1>)).store(x); // what lies past the end of `out` is not written
 });
 

@@ -1,5 +1,6 @@
 // Lays tiles out in scratch memory, and emits their addresses, loads and stores.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <bit>
 
@@ -19,6 +20,17 @@ int vector_axis_of(const std::vector<std::int64_t>& extents) {
 }
 
 } // namespace
+
+std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& extents) {
+  std::vector<std::int64_t> strides(extents.size(), 1);
+  for (std::size_t a = extents.size(); a-- > 1;)
+    strides[a - 1] = strides[a] * extents[a];
+  return strides;
+}
+
+bool is_dense(const Buffer& buffer) {
+  return !buffer.row_stride && buffer.strides == row_major(buffer.extents);
+}
 
 Buffer KernelEmitter::make_buffer(const ir::Type& type) {
   std::int64_t bytes =
@@ -133,7 +145,38 @@ bool neighbours(IRBuilder& b, const Buffer& buffer, Indices& at, int lanes) {
 
 } // namespace
 
+// Lanes that are a few elements apart are picked from a vector that is longer by that factor. Lanes with
+// other constant indices along the axes in between are picked from the same vector.
+Value* KernelEmitter::load_and_pick(Nest& nest, const Buffer& buffer, const Indices& at) {
+  std::size_t axis = at.size();
+  for (std::size_t a = 0; a < at.size(); ++a) {
+    if (at[a].uniform()) continue;
+    if (!at[a].linear || axis != at.size()) return nullptr;
+    axis = a;
+  }
+  if (axis == at.size() || nest.tail || buffer.is_pointer || (axis == 0 && buffer.row_stride)) return nullptr;
+  const std::int64_t apart = buffer.strides[axis];
+  if (apart < 2 || apart > tuning::max_reshape_parts) return nullptr;
+  std::int64_t first = 0;
+  Indices together = at;
+  for (std::size_t a = axis + 1; a < at.size(); ++a) {
+    auto* n = llvm::dyn_cast<llvm::ConstantInt>(at[a].base);
+    if (!n) return nullptr;
+    first += n->getSExtValue() * buffer.strides[a];
+    together[a].base = b_.getInt64(0);
+  }
+  llvm::Type* type = lanes_type(memory_type(context_, buffer.dtype), static_cast<int>(apart) * nest.lanes);
+  Value* all = b_.CreateAlignedLoad(type, buffer_address(buffer, together),
+                                    llvm::Align(static_cast<unsigned>(size_of(buffer.dtype))));
+  std::vector<int> order;
+  for (int l = 0; l < nest.lanes; ++l)
+    order.push_back(static_cast<int>(first + l * apart));
+  return b_.CreateShuffleVector(all, order);
+}
+
 Value* KernelEmitter::load_buffer(Nest& nest, const Buffer& buffer, const Indices& indices) {
+  if (Value* bits = load_and_pick(nest, buffer, indices))
+    return from_memory(b_, numbers_, bits, buffer.dtype);
   Indices at = indices;
   bool together = neighbours(b_, buffer, at, nest.lanes);
   bool varies = false;

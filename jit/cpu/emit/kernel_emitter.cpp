@@ -75,6 +75,7 @@ void KernelEmitter::emit_entry() {
   }
 
   prepare_deferral();
+  prepare_array_sums();
   b_.SetInsertPoint(start);
   emit_loop(b_, function_->getArg(2), function_->getArg(3), b_.getInt64(1), {},
             [&](Value* number, const Values&, llvm::Instruction*) -> Values {
@@ -85,9 +86,10 @@ void KernelEmitter::emit_entry() {
               return {};
             });
   finish_deferral();
+  finish_array_sums();
   finish_prefetches();
-  // x86's non-temporal stores are not ordered with the store by which other threads learn that these programs are
-  // done.
+  // x86's non-temporal stores are not ordered with the store by which other threads learn that these programs
+  // are done.
   if (streams_ && dot_target_.x86) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();
 }

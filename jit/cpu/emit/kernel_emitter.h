@@ -11,11 +11,13 @@
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
+#include <kiln/jit/cpu/facts/array_sums.h>
 #include <kiln/jit/cpu/facts/column_limit.h>
 #include <kiln/jit/cpu/facts/grouped_product.h>
 #include <kiln/jit/cpu/facts/needed_extents.h>
 #include <kiln/jit/cpu/facts/plan.h>
 #include <kiln/jit/cpu/target.h>
+#include <kiln/jit/emit/atomics.h>
 #include <kiln/jit/emit/elementwise.h>
 #include <kiln/jit/emit/line_info.h>
 
@@ -87,6 +89,7 @@ private:
   Values strides_of(const Buffer& buffer);
   llvm::Value* buffer_address(const Buffer& buffer, const Indices& at);
   llvm::Value* load_buffer(Nest& nest, const Buffer& buffer, const Indices& at);
+  llvm::Value* load_and_pick(Nest& nest, const Buffer& buffer, const Indices& at);
   void store_buffer(Nest& nest, const Buffer& buffer, const Indices& at, llvm::Value* v);
 
   // element.cpp: lazy evaluation
@@ -99,6 +102,7 @@ private:
   class Reshape;
   Indices operand_indices(const ir::Op& op, const Indices& at);
   llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Value* flat_element(Nest& nest, const ir::Value* x, const Index& number);
 
   // shared_functions.cpp: long operations as calls
   struct OperationKind { // what the code of an elementwise operation depends on
@@ -175,6 +179,8 @@ private:
   bool evaluates_functions(const Nest& nest) const; // functions such as exp
   void emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain);
   Values store_bounds(const Nest& nest);
+  bool reads_own_rows(const Nest& nest, const ir::Value* v) const;
+  void flatten_fills(Nest& nest) const;
   void emit_loops(Nest& nest);
   void emit_outer(Nest& nest, std::size_t k, Indices& at);
   llvm::Value* destination_address(const Root& root, const Indices& at);
@@ -272,7 +278,20 @@ private:
   llvm::Value* disjoint(const ir::Value* a, const ir::Value* b);
   llvm::Value* same_view(const ir::Value* a, const ir::Value* b);
   llvm::Value* distinct_elements(const ir::Value* view);
+  llvm::Value* emit_atomic_add(const AtomicAccess& how, llvm::Value* address, llvm::Value* operand);
   void emit_atomic(const ir::Op& op);
+
+  // array_sums.cpp: sums into a thread's own copy of an array
+  struct OwnCopy {
+    Buffer buffer;
+    llvm::Value* used = nullptr;  // i1: sums are added to the copy
+    llvm::Value* bytes = nullptr; // of the copy; 0 if it is not used
+    llvm::Value* array = nullptr; // the lowest address of the array
+  };
+  void prepare_array_sums();
+  void finish_array_sums();
+  const OwnCopy* own_copy(const ir::Op& atomic) const;
+  void add_to_copy(DType t, llvm::Value* address, llvm::Value* operand);
 
   // dot.cpp
   void emit_dot(const ir::Op& op);
@@ -398,6 +417,8 @@ private:
   std::vector<llvm::WeakVH> unwanted_prefetches_;
   std::map<OperationKind, int> kinds_; // the number of operations of each kind in the kernel
   std::map<std::tuple<OperationKind, int, bool>, llvm::Function*> shared_functions_; // null: they are inlined
+  ArraySums array_sums_;
+  std::unordered_map<const ir::Value*, OwnCopy> own_copies_;
   Deferral deferral_;
   int region_depth_ = 0;
   int scope_ = 0;  // the current scope: a region, or an alternative of a store; 0: the function

@@ -1,8 +1,13 @@
 // Emits loop nests: decides which roots share a nest, and emits the loops around the vector loop.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
+#include <kiln/jit/cpu/tuning.h>
+#include <kiln/jit/passes/axes.h>
+
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <numeric>
 
 namespace kiln::cpu {
 
@@ -155,6 +160,47 @@ bool KernelEmitter::evaluates_functions(const Nest& nest) const {
   return false;
 }
 
+// Whether `v` is evaluated from loads along its own last axis, which are contiguous only within one row.
+bool KernelEmitter::reads_own_rows(const Nest& nest, const ir::Value* v) const {
+  std::set<const ir::Value*> seen;
+  auto reads = [&](auto&& self, const ir::Value* x) -> bool {
+    const bool lazy = x->type.is_tile() && x->def && (!plan_.has_buffer(x) || nest.being_filled.count(x));
+    if (!lazy || !seen.insert(x).second) return false;
+    const ir::Op& op = *x->def;
+    if (op.info().effect == ir::Effect::Read) return true;
+    if (op.info().cls == ir::OpClass::Shape) {
+      const int last = x->type.rank() - 1;
+      if (!passes::maps_axes(op)) return false; // a reshape or an extract: its rows are others
+      const int axis = passes::operand_axis(op, last);
+      if (axis != op.operand(0)->type.rank() - 1) return false;
+    }
+    return std::any_of(op.operands.begin(), op.operands.end(),
+                       [&](const ir::Value* operand) { return self(self, operand); });
+  };
+  return reads(reads, v);
+}
+
+// Rows that are much shorter than a vector would be filled one by one. If the buffers have no gaps, all their
+// elements are filled in one loop instead.
+void KernelEmitter::flatten_fills(Nest& nest) const {
+  const std::int64_t elements =
+      std::accumulate(nest.domain.begin(), nest.domain.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t row = nest.domain[static_cast<std::size_t>(nest.vector_axis)];
+  const std::int64_t lanes = target_.vector_bytes / widest_bytes(nest.roots);
+  if (row > tuning::max_flattened_row || 2 * row > lanes || elements % lanes != 0 || elements == row) return;
+  for (const Root& root : nest.roots)
+    if (root.kind != Root::Kind::Fill || root.stored_from || !is_dense(root.buffer) ||
+        reads_own_rows(nest, root.value))
+      return;
+  for (Root& root : nest.roots) {
+    root.buffer.extents = {elements};
+    root.buffer.strides = {1};
+  }
+  nest.domain = {elements};
+  nest.vector_axis = 0;
+  nest.flat = true;
+}
+
 void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain) {
   Nest nest;
   nest.domain = domain;
@@ -172,13 +218,14 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   drop_nest_local_fills(nest.roots);
   for (int a = static_cast<int>(domain.size()) - 1; a >= 0 && nest.vector_axis < 0; --a)
     if (domain[static_cast<std::size_t>(a)] > 1) nest.vector_axis = a;
+  if (nest.vector_axis >= 0) flatten_fills(nest);
   if (nest.vector_axis < 0 && reduced >= 0) nest.vector_axis = reduced; // a reduction of one element
   if (reduced >= 0 && reduced != nest.vector_axis) nest.reduced_axis = reduced;
-  for (int a = 0; a < static_cast<int>(domain.size()); ++a)
-    if (a != nest.vector_axis && a != nest.reduced_axis && domain[static_cast<std::size_t>(a)] > 1)
+  for (int a = 0; a < static_cast<int>(nest.domain.size()); ++a)
+    if (a != nest.vector_axis && a != nest.reduced_axis && nest.domain[static_cast<std::size_t>(a)] > 1)
       nest.outer_axes.push_back(a);
   if (nest.vector_axis >= 0) {
-    auto extent = static_cast<std::uint64_t>(domain[static_cast<std::size_t>(nest.vector_axis)]);
+    auto extent = static_cast<std::uint64_t>(nest.domain[static_cast<std::size_t>(nest.vector_axis)]);
     nest.native_lanes = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(target_.vector_bytes / widest_bytes(nest.roots)), std::bit_ceil(extent)));
     // A reverse scan along rows needs whole vectors.
@@ -188,8 +235,8 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     nest.lanes = nest.native_lanes;
   }
   nest.bounds = store_bounds(nest);
-  bound_rows(nest);
-  if (Value* unit_strides = find_transposed_loads(nest)) {
+  if (!nest.flat) bound_rows(nest);
+  if (Value* unit_strides = nest.flat ? nullptr : find_transposed_loads(nest)) {
     nest.always = false;
     emit_if_else(
         b_, unit_strides, [&] { emit_loops(nest); },
@@ -252,6 +299,7 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
     case Root::Kind::Fill:
       store_buffer(nest, root.buffer, at,
                    root.stored_from ? load_buffer(nest, *root.stored_from, at)
+                   : nest.flat      ? flat_element(nest, root.value, at[0])
                                     : operand_element(nest, root.value, at));
       break;
     case Root::Kind::Reduce: accumulate(nest, root, at, (*accumulators)[running++]); break;

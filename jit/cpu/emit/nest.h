@@ -22,6 +22,10 @@ struct Buffer {
   llvm::Value* row_stride = nullptr; // the stride of the first axis if it is no constant
 };
 
+// The strides of a tile whose elements follow each other without a gap.
+std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& extents);
+bool is_dense(const Buffer& buffer);
+
 // An index along one axis: `base`; or `base + lane` (linear: base is a multiple of the number of lanes); or
 // `base + lanes` with one number per lane. `depth` is the depth of the loop with which the index varies, or
 // in which it is computed.
@@ -75,6 +79,7 @@ using Accumulators = std::vector<Accumulator>;
 struct Nest {
   std::vector<std::int64_t> domain;
   std::vector<Root> roots;
+  bool flat = false; // the domain is the row-major number of the elements of filled buffers (flatten_fills)
   std::vector<int> outer_axes;
   int vector_axis = -1; // -1: no vector loop
   // The axis of a reduction or scan if it is not the vector axis. Its loop is the innermost one.
@@ -112,6 +117,7 @@ struct Nest {
     const ir::Value* value;
     int lanes; // 0: the value is the same in all lanes
     std::vector<const void*> at;
+    std::vector<std::int64_t> extents = {}; // of what the indices belong to, unless it is the value itself
     auto operator<=>(const Key&) const = default;
   };
   std::map<Key, llvm::Value*> memo, hoisted;

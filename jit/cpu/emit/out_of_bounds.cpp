@@ -117,7 +117,7 @@ bool KernelEmitter::VectorLevel::all_same_out_of_bounds() const {
 Value* KernelEmitter::VectorLevel::out_of_bounds_begin(Value* fast_end) {
   const bool worth_it = nest_.lanes > 1 && extent_ >= tuning::min_out_of_bounds_vectors * nest_.lanes;
   if (!worth_it || extent_ % nest_.lanes != 0 || nest_.ends.empty() || nest_.bounds[axis_] ||
-      !nest_.rows.empty() || !all_same_out_of_bounds())
+      !nest_.rows.empty() || nest_.flat || !all_same_out_of_bounds())
     return nullptr;
   Value* begin = fast_end;
   for (Value* end : nest_.ends)

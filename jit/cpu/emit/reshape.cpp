@@ -19,11 +19,11 @@ using llvm::Value;
 using passes::axis_groups;
 using passes::AxisGroup;
 
+using Extents = std::vector<std::int64_t>;
+
 namespace {
 
 constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of the vectors that are evaluated
-
-using Extents = std::vector<std::int64_t>;
 
 std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end) {
   return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -62,15 +62,17 @@ Value* interleaved(IRBuilder& b, const Values& parts) {
 
 } // namespace
 
-// Evaluates one reshape at given indices: computes the operand's indices, one group of axes after the other.
+// Evaluates a tile `x` as if it had other extents, `from`: computes its indices from the indices `at` in the
+// latter, one group of axes after the other.
 class KernelEmitter::Reshape {
 public:
-  Reshape(KernelEmitter& emitter, Nest& nest, const ir::Op& op, const Indices& at)
-      : e_(emitter), b_(emitter.b_), nest_(nest), op_(op), at_(at), from_(extents_of(op.result()->type)),
-        to_(extents_of(op.operand(0)->type)), inner_(to_.size(), Index{b_.getInt64(0)}),
+  Reshape(KernelEmitter& emitter, Nest& nest, const ir::Value* x, const Extents& from, const Indices& at)
+      : e_(emitter), b_(emitter.b_), nest_(nest), x_(x), at_(at), from_(from), to_(extents_of(x->type)),
+        inner_(to_.size(), Index{b_.getInt64(0)}),
         depth_(nest.hoist_point ? nest.hoist_depth : depth_of(at)) {}
 
   Value* element() {
+    if (Value* v = from_dense_buffer()) return v;
     const int axis = nest_.guarded || nest_.lanes == 1 ? -1 : axis_of_lanes(at_);
     std::optional<AxisGroup> of_lanes;
     for (const AxisGroup& group : axis_groups(from_, to_)) {
@@ -87,16 +89,18 @@ public:
       if (Value* v = put_together(*of_lanes, static_cast<std::size_t>(axis))) return v;
       take_apart(*of_lanes);
     }
-    return e_.element(nest_, op_.operand(0), inner_);
+    return e_.element(nest_, x_, inner_);
   }
 
 private:
+  Value* from_dense_buffer();
   bool passes(const AxisGroup& group);
   Value* picked(const AxisGroup& group, std::size_t axis);
   Value* put_together(const AxisGroup& group, std::size_t axis);
   void take_apart(const AxisGroup& group);
   Value* number(const AxisGroup& group, std::size_t end); // the row-major index within axes up to `end`
   void set_linear(const AxisGroup& group, std::size_t last, Value* number);
+  Value* arithmetic(llvm::Instruction::BinaryOps op, Value* x, std::int64_t y);
   std::size_t last_axis(const AxisGroup& group) const; // the last axis of the operand with several elements
   template <class F> Value* with_lanes(int lanes, F evaluate) {
     const int before = std::exchange(nest_.lanes, lanes);
@@ -109,7 +113,7 @@ private:
   KernelEmitter& e_;
   IRBuilder& b_;
   Nest& nest_;
-  const ir::Op& op_;
+  const ir::Value* x_;
   const Indices& at_;
   const Extents from_, to_;
   Indices inner_; // indices of the operand
@@ -131,7 +135,8 @@ bool KernelEmitter::Reshape::passes(const AxisGroup& group) {
 Value* KernelEmitter::Reshape::number(const AxisGroup& group, std::size_t end) {
   Value* n = constant(0);
   for (std::size_t a = group.from; a < end; ++a)
-    n = b_.CreateAdd(b_.CreateMul(n, constant(from_[a])), at_[a].base);
+    n = a == group.from ? at_[a].base
+                        : b_.CreateAdd(arithmetic(llvm::Instruction::Mul, n, from_[a]), at_[a].base);
   return n;
 }
 
@@ -142,13 +147,21 @@ std::size_t KernelEmitter::Reshape::last_axis(const AxisGroup& group) const {
   return last;
 }
 
+// Emits arithmetic on indices, unless a vector of another tile has needed the same. Equal indices are then
+// the same LLVM value, so that elements which several roots need are evaluated once.
+Value* KernelEmitter::Reshape::arithmetic(llvm::Instruction::BinaryOps op, Value* x, std::int64_t y) {
+  Nest::Key key{nullptr, static_cast<int>(op), {x}, {y}};
+  if (const auto known = nest_.memo.find(key); known != nest_.memo.end()) return known->second;
+  return nest_.memo[key] = b_.CreateBinOp(op, x, constant(y));
+}
+
 // Sets the indices so that lane 0 is at row-major index `number` of the axes up to and including `last`, and
 // the lanes follow along `last`.
 void KernelEmitter::Reshape::set_linear(const AxisGroup& group, std::size_t last, Value* number) {
   for (std::size_t a = last + 1; a-- > group.to;) {
-    inner_[a] = Index{a == group.to ? number : b_.CreateURem(number, constant(to_[a])), a == last, nullptr,
-                      depth_, false};
-    if (a != group.to) number = b_.CreateUDiv(number, constant(to_[a]));
+    inner_[a] = Index{a == group.to ? number : arithmetic(llvm::Instruction::URem, number, to_[a]), a == last,
+                      nullptr, depth_, false};
+    if (a != group.to) number = arithmetic(llvm::Instruction::UDiv, number, to_[a]);
   }
 }
 
@@ -165,10 +178,10 @@ Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) 
   }
   const bool alone = product(from_, group.from, axis) == 1 && only_axis(to_, group.to, group.to_end) == last;
   if (alone)
-    inner_[last] =
-        Index{b_.CreateNSWMul(at_[axis].base, constant(apart)), true, nullptr, depth_, at_[axis].direct};
+    inner_[last] = Index{arithmetic(llvm::Instruction::Mul, at_[axis].base, apart), true, nullptr, depth_,
+                         at_[axis].direct};
   else if (from_[axis] % lanes == 0 && to_[last] % (apart * lanes) == 0)
-    set_linear(group, last, b_.CreateMul(number(group, axis + 1), constant(apart)));
+    set_linear(group, last, arithmetic(llvm::Instruction::Mul, number(group, axis + 1), apart));
   else
     return nullptr;
   // All vectors that are split from one vector share its evaluation.
@@ -176,12 +189,13 @@ Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) 
   for (std::size_t a = axis + 1; a < group.from_end; ++a)
     together[a].base = constant(0);
   const int wide = static_cast<int>(apart * lanes);
-  Nest::Key key = key_of(op_.result(), together, wide);
+  Nest::Key key = key_of(x_, together, wide);
   key.lanes = -wide; // negative, so that it is no key of an element
+  for (std::int64_t extent : from_)
+    key.extents.push_back(extent);
   auto known = nest_.memo.find(key);
-  Value* all = known != nest_.memo.end()
-                   ? known->second
-                   : with_lanes(wide, [&] { return e_.element(nest_, op_.operand(0), inner_); });
+  Value* all = known != nest_.memo.end() ? known->second
+                                         : with_lanes(wide, [&] { return e_.element(nest_, x_, inner_); });
   nest_.memo[key] = all;
   if (!is_vector(all)) return all;
   std::vector<int> order;
@@ -192,30 +206,48 @@ Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) 
 
 // Lanes that come from several rows in turn are interleaved from one vector of each row.
 Value* KernelEmitter::Reshape::put_together(const AxisGroup& group, std::size_t axis) {
-  const std::size_t last = last_axis(group);
-  const std::int64_t parts = to_[last];
-  if (product(from_, axis + 1, group.from_end) != 1 || !is_factor(parts) || nest_.lanes < least_lanes * parts)
-    return nullptr;
-  std::size_t along = last;
-  while (along > group.to && (along == last || to_[along] == 1))
-    --along;
-  if (along == last) return nullptr;
+  if (product(from_, axis + 1, group.from_end) != 1) return nullptr;
+  const bool outer = product(from_, group.from, axis) > 1;
+  // The last axes of the operand have one index in each vector, and the axis before them has the lanes.
+  std::int64_t parts = 1;
+  std::size_t along = group.to_end;
+  while (true) {
+    if (along-- == group.to) return nullptr;
+    if (to_[along] == 1) continue;
+    const bool alone = !outer && product(to_, group.to, along) == 1;
+    if (parts > 1 && (alone || to_[along] % (nest_.lanes / parts) == 0)) break;
+    parts *= to_[along];
+    if (!is_factor(parts) || nest_.lanes < least_lanes * parts) return nullptr;
+  }
   const std::int64_t lanes = nest_.lanes / parts;
-  if (product(from_, group.from, axis) == 1 && product(to_, group.to, along) == 1)
-    inner_[along] =
-        Index{b_.CreateExactSDiv(at_[axis].base, constant(parts)), true, nullptr, depth_, at_[axis].direct};
-  else if (from_[axis] % nest_.lanes == 0 && to_[along] % lanes == 0)
-    set_linear(group, along, b_.CreateUDiv(number(group, axis + 1), constant(parts), "", true));
+  if (!outer && product(to_, group.to, along) == 1)
+    inner_[along] = Index{arithmetic(llvm::Instruction::UDiv, at_[axis].base, parts), true, nullptr, depth_,
+                          at_[axis].direct};
+  else if (from_[axis] % nest_.lanes == 0)
+    set_linear(group, along, arithmetic(llvm::Instruction::UDiv, number(group, axis + 1), parts));
   else
     return nullptr;
   Values vectors;
   for (std::int64_t k = 0; k < parts; ++k) {
-    inner_[last] = Index{constant(k)};
-    vectors.push_back(with_lanes(static_cast<int>(lanes), [&] {
-      return widen(b_, e_.element(nest_, op_.operand(0), inner_), nest_.lanes);
-    }));
+    std::int64_t rest = k;
+    for (std::size_t a = group.to_end; a-- > along + 1; rest /= to_[a])
+      inner_[a] = Index{constant(rest % to_[a])};
+    vectors.push_back(with_lanes(static_cast<int>(lanes),
+                                 [&] { return widen(b_, e_.element(nest_, x_, inner_), nest_.lanes); }));
   }
   return interleaved(b_, vectors);
+}
+
+// A buffer whose elements follow each other without a gap is also a buffer of the other extents.
+Value* KernelEmitter::Reshape::from_dense_buffer() {
+  if (!e_.plan_.has_buffer(x_) || nest_.being_filled.count(x_)) return nullptr;
+  Buffer buffer = e_.own_buffer(x_);
+  if (!is_dense(buffer)) return nullptr;
+  for (std::size_t a = 0; a < from_.size(); ++a)
+    if (!at_[a].uniform() && (!at_[a].linear || from_[a] % nest_.lanes != 0)) return nullptr;
+  buffer.extents = from_;
+  buffer.strides = row_major(from_);
+  return e_.load_buffer(nest_, buffer, at_);
 }
 
 // Computes the indices by division, of each lane's row-major index unless the lanes remain contiguous.
@@ -250,7 +282,14 @@ void KernelEmitter::Reshape::take_apart(const AxisGroup& group) {
 }
 
 Value* KernelEmitter::reshaped(Nest& nest, const ir::Op& op, const Indices& at) {
-  return Reshape(*this, nest, op, at).element();
+  return Reshape(*this, nest, op.operand(0), extents_of(op.result()->type), at).element();
+}
+
+// Evaluates an element of a tile at its row-major number, along which the nest's lanes lie.
+Value* KernelEmitter::flat_element(Nest& nest, const ir::Value* x, const Index& number) {
+  while (x->def && x->def->is(ir::Opcode::Reshape) && (!plan_.has_buffer(x) || nest.being_filled.count(x)))
+    x = x->def->operand(0);
+  return Reshape(*this, nest, x, {x->type.numel()}, {number}).element();
 }
 
 } // namespace kiln::cpu

@@ -255,6 +255,14 @@ void KernelEmitter::store_by_branch(Root root, const Buffer& aside) {
 
 // Emits an atomic operation, one element after the other: a compare-and-swap loop for each, except for
 // integer adds and exchanges.
+Value* KernelEmitter::emit_atomic_add(const AtomicAccess& how, Value* address, Value* operand) {
+  if (is_integer(how.dtype))
+    return b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, operand,
+                              llvm::MaybeAlign(static_cast<std::uint64_t>(size_of(how.dtype))), how.order);
+  return from_bits(b_, numbers_, emit_read_modify_write(b_, numbers_, how, "add", address, operand),
+                   how.dtype);
+}
+
 void KernelEmitter::emit_atomic(const ir::Op& op) {
   flush();
   locate(op);
@@ -282,8 +290,15 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
                        b_.CreateAtomicRMW(llvm::AtomicRMWInst::Xchg, address,
                                           to_bits(b_, numbers_, operand, t), align, how.order),
                        t);
-    if (kind == "add" && is_integer(t))
-      return b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, operand, align, how.order);
+    if (kind == "add") {
+      if (const OwnCopy* copy = own_copy(op)) { // the result is not used
+        emit_if_else(
+            b_, copy->used, [&] { add_to_copy(t, address, operand); },
+            [&] { emit_atomic_add(how, address, operand); });
+        return llvm::Constant::getNullValue(compute_type(context_, t));
+      }
+      return emit_atomic_add(how, address, operand);
+    }
     return from_bits(b_, numbers_, emit_read_modify_write(b_, numbers_, how, kind, address, operand), t);
   };
 

@@ -113,6 +113,7 @@ private:
   struct Evaluation {
     Place nest;
     IndexMap at;
+    int lanes; // the expression along which the nest's vectors lie
     bool operator<(const Evaluation& other) const {
       return std::tie(nest.position, at) < std::tie(other.nest.position, other.at);
     }
@@ -166,8 +167,8 @@ private:
       work.size += below.size;
     }
     if (work.size > largest_nest) work.size = size_without_repetition(op);
-    // Vector loops end where a comparison with a limit becomes false, and a value that is constant along a row
-    // is computed before the loop.
+    // Vector loops end where a comparison with a limit becomes false, and a value that is constant along a
+    // row is computed before the loop.
     if (column_limit(op) || along_rows(op))
       work.time = 0;
     else if (reads_neighbours(op))
@@ -208,35 +209,75 @@ private:
     }
     std::set<Evaluation>& evaluations = evaluations_[v];
     bool repeated_by_broadcast = false;
-    auto add = [&](const Place& nest, IndexMap at) {
-      for (std::size_t a = 0; a < at.size(); ++a)
-        if (v->type.shape[a].is_one()) at[a] = maps_.zero();
-      evaluations.insert({nest, std::move(at)});
-    };
     for (const Op* user : users_[v]) {
       const Place place = places_.at(user);
       const Value* result = user->num_results() == 1 ? user->result() : nullptr;
       if (is_root(*user) || !result || !result->type.is_tile()) {
-        add(place, maps_.identity(v->type.shape.size()));
+        evaluations.insert(own_nest(place, v));
       } else if (plan_.has_buffer(result)) {
-        add(place, maps_.of_operand(*user, maps_.identity(result->type.shape.size())));
+        evaluations.insert(of_operand(*user, own_nest(place, result), v));
       } else {
         for (const Evaluation& e : evaluations_[result])
-          add(e.nest, maps_.of_operand(*user, e.at));
+          evaluations.insert(of_operand(*user, e, v));
         repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
       }
     }
+    if (op.is(Opcode::Permute) && better_before(op, evaluations)) return;
     Place here = places_.at(&op);
     bool reads = reads_memory(op);
     int cost = work_.at(v).time;
     bool expensive = cost >= tuning::buffer_cost;
     bool many = evaluations.size() > 1 || repeated_by_broadcast;
-    for (const auto& [nest, at] : evaluations) {
+    for (const auto& [nest, at, lanes] : evaluations) {
       if (v->type.numel() > tuning::max_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);
     }
     if ((expensive && many) || grows(v, evaluations.size())) plan_.buffers_.insert(v);
+  }
+
+  // The evaluation of `v` by a nest over its own elements.
+  Evaluation own_nest(const Place& place, const Value* v) {
+    Evaluation e{place, maps_.identity(v->type.shape.size()), maps_.zero()};
+    leave_out_single(e.at, v);
+    if (const int axis = last_long_axis(v); axis >= 0) e.lanes = e.at[static_cast<std::size_t>(axis)];
+    return e;
+  }
+
+  // The evaluation of `v`, an operand of `user`, by a nest that evaluates the result of `user`.
+  Evaluation of_operand(const Op& user, const Evaluation& e, const Value* v) {
+    Evaluation inner{e.nest, maps_.of_operand(user, e.at), e.lanes};
+    leave_out_single(inner.at, v);
+    return inner;
+  }
+
+  // Axes of one element do not matter.
+  void leave_out_single(IndexMap& at, const Value* v) {
+    for (std::size_t a = 0; a < at.size(); ++a)
+      if (v->type.shape[a].is_one()) at[a] = maps_.zero();
+  }
+
+  // The last axis of several elements; -1: there is none.
+  static int last_long_axis(const Value* v) {
+    int axis = static_cast<int>(v->type.shape.size()) - 1;
+    while (axis >= 0 && v->type.shape[static_cast<std::size_t>(axis)].is_one())
+      --axis;
+    return axis;
+  }
+
+  // Whether more nests would read a buffer of the operand of `permute` in whole vectors than a buffer of its
+  // result. Then the decision is the operand's.
+  bool better_before(const Op& permute, const std::set<Evaluation>& evaluations) {
+    const Value *result = permute.result(), *operand = permute.operand(0);
+    if (plan_.has_buffer(operand)) return false;
+    auto in_vectors = [&](const Value* v, const Evaluation& e) {
+      const int axis = last_long_axis(v);
+      return axis < 0 || e.at[static_cast<std::size_t>(axis)] == e.lanes;
+    };
+    std::ptrdiff_t gain = 0;
+    for (const Evaluation& e : evaluations)
+      gain += in_vectors(operand, of_operand(permute, e, operand)) - in_vectors(result, e);
+    return gain > 0;
   }
 
   // Whether evaluating a tile `times` times costs more than a buffer. Even where the last operations cost

@@ -131,5 +131,14 @@ inline constexpr std::size_t min_shared_instructions = 24;
 // The largest number of parts into which a reshape splits a vector, or from which it interleaves one.
 // vectors | Emerald Rapids | 2.3 times the time with 1 for rotary embedding of pairs | 2026-11-28
 inline constexpr std::int64_t max_reshape_parts = 8;
+// The longest row of a buffer whose rows are filled in one loop, if a vector is at least twice as long.
+// elements | Emerald Rapids | FFT of 1024: 4 ns an element, 96 with rows one by one | 2026-11-28
+inline constexpr std::int64_t max_flattened_row = 4;
+// The largest array to which a thread adds in a copy of its own.
+// bytes | Emerald Rapids | 4096 bins: 1 ns an element, 7 to 10 with atomics | 2026-11-28
+inline constexpr std::int64_t max_summed_array_bytes = 256 << 10;
+// How many elements of the copy are cleared and added to the array in the time of one atomic sum.
+// elements | - | derived: two accesses and a branch, and 20 cycles | 2026-11-28
+inline constexpr std::int64_t sums_per_copied_element = 4;
 
 } // namespace kiln::cpu::tuning

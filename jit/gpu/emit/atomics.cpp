@@ -41,7 +41,11 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
       .dtype = t,
       .order = emit::atomic_ordering(op.text("order", "acq_rel")),
       .scope = context_.getOrInsertSyncScopeID(machine_.scope_name(op.text("scope", "gpu"))),
-      .fewest_bytes = 2}; // atom.cas.b16
+      .fewest_bytes = 2,
+      .swap = [&](Value* pointer, Value* wanted, Value* desired) {
+        return machine_.swap_16_bits(b_, op.text("order", "acq_rel"), op.text("scope", "gpu"), pointer,
+                                     wanted, desired);
+      }};
   auto* bits = b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
 
   Values pointers = registers(op.operand(0), layout), first = registers(op.operand(1), layout), second, mask;

@@ -62,6 +62,9 @@ public:
   virtual bool has_atomic(const Atomic& what) const = 0;
   // Emits that instruction. The operand and the result, which is the old value, are the bits of the elements.
   virtual llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) = 0;
+  // A compare-and-swap of 16 bits in global memory, which accesses no others; returns the old bits.
+  virtual llvm::Value* swap_16_bits(IRBuilder& b, std::string_view order, std::string_view scope,
+                                    llvm::Value* pointer, llvm::Value* wanted, llvm::Value* desired) = 0;
   // One mma.sync.m16n8 of a warp, 32 bytes deep. `a` has 4 and `b` has 2 words of factors, `c` has 4 sums,
   // and the result is the new sums. Factors are f16, bf16 (both factors alike) or tf32 (given as F32, made by
   // to_tf32), with sums in f32; or 8-bit integers, with sums in i32 that wrap.

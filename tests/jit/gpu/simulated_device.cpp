@@ -215,6 +215,12 @@ public:
   }
   bool has_atomic(const Atomic&) const override { return false; }
   Value* atomic(IRBuilder&, const Atomic&, Value*, Value*) override { return nullptr; }
+  Value* swap_16_bits(IRBuilder& b, std::string_view, std::string_view, Value* pointer, Value* wanted,
+                      Value* desired) override {
+    constexpr auto order = llvm::AtomicOrdering::SequentiallyConsistent;
+    return b.CreateExtractValue(b.CreateAtomicCmpXchg(pointer, wanted, desired, llvm::Align(2), order, order),
+                                0);
+  }
   Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words,
              const Values& c) override {
     IRBuilder entry(&b.GetInsertBlock()->getParent()->getEntryBlock(),

@@ -7,7 +7,9 @@
 #include <catch2/catch.hpp>
 
 #include <limits>
+#include <memory>
 #include <thread>
+#include <vector>
 
 using namespace kiln;
 using namespace kiln::ir;
@@ -83,9 +85,10 @@ kernel @count(%sum: view<$T, 1>, %most: view<$T, 1>, %one: view<const $T, 1>) {
         cpu::LaunchState state;
         std::fill(std::begin(context.grid), std::end(context.grid), 1);
         context.grid[0] = programs;
-        alignas(64) char scratch[4096];
-        if (compiled.scratch_bytes > 4096) return;
-        context.scratch = scratch;
+        std::vector<char> scratch(static_cast<std::size_t>(compiled.scratch_bytes) + 64);
+        std::size_t bytes = scratch.size();
+        void* aligned = scratch.data();
+        context.scratch = static_cast<char*>(std::align(64, bytes - 64, aligned, bytes));
         context.stop = &state.stop;
         context.launch = &state;
         compiled.code->entry()(arguments.words(), &context, programs * k / 4, programs * (k + 1) / 4);

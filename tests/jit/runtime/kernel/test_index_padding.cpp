@@ -1,4 +1,5 @@
-// Tests that KILN_DEBUG=1 checks no index which was computed from an element outside of its view, and all others.
+// Tests that KILN_DEBUG=1 checks no index which was computed from an element outside of its view, and all
+// others.
 #include "error/error_test.h"
 
 #include <kiln/jit/base/options.h>
@@ -85,8 +86,9 @@ TEST_CASE("a wrong index inside of a tile of indices is found next to the paddin
     const std::string says = std::string(comparison) + " is false";
     CHECK_THAT(error_with(take, at, 3, 8), Catch::Contains(says));
     CHECK_THAT(error_with(put, at, 3, 8), Catch::Contains(says));
-    CHECK_THAT(error_with(add, at, 3, 8), Catch::Contains(says));
-    CHECK_THAT(error_with(twice, at, 3, 8), Catch::Contains(says));
+    // Conditions that are kept in memory, because the access needs them too, are shown without their sides.
+    CHECK_THAT(error_with(add, at, 3, 8), Catch::Contains("an atomic by index lies outside the view"));
+    CHECK_THAT(error_with(twice, at, 3, 8), Catch::Contains("a read by index lies outside the view"));
   }
   CHECK_THAT(error_with(by_positions, {0, 3, 1}, 3, 8), Catch::Contains("3 < 3 is false"));
 }
@@ -130,7 +132,10 @@ TEST_CASE("emulated GPUs do not check indices from past the end either") {
     CHECK(host.data()[i] == static_cast<float>(4 - i));
   at.data()[3] = 9;
   places = at.to(device);
-  take.launch(stream, {BN = 32}, values, places, result);
-  CHECK_THAT(error_of([&] { stream.synchronize(); }), Catch::Contains("8 < 5"));
+  const std::string error = error_of([&] {
+    take.launch(stream, {BN = 32}, values, places, result);
+    stream.synchronize();
+  });
+  CHECK_THAT(error, Catch::Contains("a read by index lies outside the view"));
   stream.clear_error();
 }
