@@ -162,6 +162,13 @@ struct TunedCore::State {
     if (grid) task.grid = [grid = *grid](const Config&) { return grid; };
     task.bucketed = options.buckets.apply(task.problem);
     task.bucketing = options.buckets.text();
+    task.outputs = options.outputs;
+    if (const auto& reference = options.reference.handle()) {
+      task.reference = [handle = *reference, config = options.reference.config()] {
+        return kiln::detail::record(*handle, config);
+      };
+      task.reference_config = options.reference.config();
+    }
     task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
     task.for_problem = [task, at = size_words, complete](const Problem& other) {
       Task resized = task;

@@ -4,6 +4,7 @@
 #include <kiln/autotune/cli/progress.h>
 #include <kiln/autotune/records/store.h>
 #include <kiln/autotune/report/report.h>
+#include <kiln/autotune/run/compared.h>
 #include <kiln/autotune/run/registry.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/tuner.h>
@@ -144,6 +145,9 @@ void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
     fmt::print(
         "  checked   the default against the interpreter: {}; every other config against the default\n",
         t.checked);
+  if (r.best)
+    for (const OutputComparison& output : r.best_result.outputs)
+      fmt::print("  compared  {}\n", text_of(output));
   if (const std::size_t measured = r.trials.size(); !a.table.empty())
     fmt::print("  table     {} of {} configs{}\n", measured, a.configs_for_table,
                measured == 0                    ? ": no file was written"

@@ -31,7 +31,7 @@ unsigned char poison_byte(DType t, Pattern pattern) {
   return pattern == Pattern::first ? 0xA5 : 0x5A;
 }
 
-void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random) {
+void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random, bool positive) {
   const std::int64_t size = size_of(t);
   for (std::int64_t i = 0; i < count; ++i, to += size) {
     if (!is_float(t)) {
@@ -44,7 +44,8 @@ void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random)
     const std::uint64_t bits = random.bits();
     const auto sum =
         static_cast<double>((bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48));
-    const double value = (sum / 65536.0 - 2.0) * std::numbers::sqrt3;
+    double value = (sum / 65536.0 - 2.0) * std::numbers::sqrt3;
+    if (positive) value = std::abs(value) + 0.25;
     if (t == DType::F32) {
       const auto f = static_cast<float>(value);
       std::memcpy(to, &f, sizeof f);
@@ -213,7 +214,7 @@ std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
 }
 
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values) {
+                       Values values, bool positive) {
   Contents contents;
   for (const Block& block : plan.blocks)
     contents.blocks.emplace_back(block.read ? static_cast<std::size_t>(block.bytes) : 0);
@@ -226,7 +227,7 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     const std::int64_t count = place.bytes / size_of(a.dtype);
     switch (a.fill.kind) {
     case Fill::Kind::random:
-      fill_random(to, count, a.dtype, random);
+      fill_random(to, count, a.dtype, random, positive);
       if (is_float(a.dtype) && values == Values::special) sprinkle_special(to, count, a.dtype, random);
       if (is_float(a.dtype) && values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
       break;

@@ -55,8 +55,9 @@ enum class Values : std::uint8_t {
   special, // some are NaN or infinite
   tiny,    // some are zeros of either sign or subnormal
 };
+// `positive`: normal numbers are replaced by their magnitude plus 1/4, for kernels that take logarithms or roots.
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values = Values::usual);
+                       Values values = Values::usual, bool positive = false);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);
 
 // Fills an output before a launch. The two patterns differ, and for floats both are NaN if the dtype allows.

@@ -38,12 +38,16 @@ Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {
   Message arguments = Message::array();
   for (const Argument& a : workload_.arguments)
     arguments.push_back(to_message(a));
+  Message outputs = Message::array();
+  for (const OutputCheck& check : workload_.outputs)
+    outputs.push_back(to_message(check));
   Message message{{"do", "setup"},
                   {"role", runs ? "run" : "compile"},
                   {"device", to_string(workload_.device)},
                   {"arguments", std::move(arguments)},
                   {"seed", options_.seed},
                   {"tolerance", options_.tolerance},
+                  {"outputs", std::move(outputs)},
                   {"timing",
                    {{"least", options_.least_seconds},
                     {"most", options_.most_seconds},
@@ -51,6 +55,11 @@ Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {
                     {"screening", options_.seconds > 0 ? options_.seconds / 20 : 1e9},
                     {"cold", options_.cold_cache}}}};
   if (runs) message["reference"] = reference_message_, message["seconds"] = std::min(left(), 1e9);
+  if (runs && !workload_.reference.ir.empty()) {
+    const Workload::Reference& r = workload_.reference;
+    message["oracle"] = {{"ir", r.ir}, {"config", r.config.to_string()}};
+    if (r.grid) message["oracle"]["grid"] = {r.grid->x, r.grid->y, r.grid->z};
+  }
   if (device_fault_) message["fault"] = "device";
   return message;
 }

@@ -4,6 +4,7 @@
 #include <kiln/autotune/measure/memory_plan.h>
 #include <kiln/autotune/measure/message.h>
 #include <kiln/autotune/measure/timing.h>
+#include <kiln/autotune/output_check.h>
 
 #include <map>
 #include <memory>
@@ -18,7 +19,9 @@ struct Situation {
   Device device;
   std::vector<Argument> arguments;
   std::uint64_t seed = 0;
-  double tolerance = 0; // 0: determined by the dtypes
+  double tolerance = 0; // relative difference of floats; 0: determined for each element
+  bool positive = false; // made-up floats are positive
+  std::vector<OutputCheck> outputs; // what the user declared
   TimingPlan timing;
 };
 

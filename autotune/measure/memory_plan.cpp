@@ -11,8 +11,6 @@ namespace kiln::tune {
 
 namespace {
 
-using ir::Opcode;
-
 struct Range { // the bytes of an argument, relative to its pointer
   std::int64_t low = 0, high = 0;
 };
@@ -50,18 +48,6 @@ void check_parameter(const Argument& a, const ir::Type& type, std::size_t index)
     refuse(index,
            "has " + std::to_string(a.extents.size()) + " extents, but the kernel takes  " + type.to_string());
   if (wanted == Kind::pointer && a.bytes <= 0) refuse(index, "is a pointer to 0 bytes");
-}
-
-double coarseness(DType t) {
-  switch (t) {
-  case DType::F64: return 1e-11;
-  case DType::F32: return 2e-5;
-  case DType::F16: return 4e-3;
-  case DType::BF16: return 2e-2;
-  case DType::F8E4M3: return 1e-1;
-  case DType::F8E5M2: return 2e-1;
-  default: return 0;
-  }
 }
 
 } // namespace
@@ -146,18 +132,6 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
     if (b.bytes > most)
       throw UserError("the measured launch has an array of " + std::to_string(b.bytes) + " bytes");
   return plan;
-}
-
-double tolerance_of(const ir::Kernel& kernel, DType output) {
-  if (!is_float(output)) return 0;
-  double coarsest = coarseness(output);
-  ir::walk(kernel.body, [&](const ir::Op& op) {
-    if (op.is(Opcode::Cast) && op.num_results() == 1)
-      coarsest = std::max(coarsest, coarseness(op.result()->type.dtype));
-    if (op.is(Opcode::Dot) && op.text("precision") == "tf32") coarsest = std::max(coarsest, 4e-3);
-    if (op.is(Opcode::Dot) && op.text("precision") == "bf16x3") coarsest = std::max(coarsest, 1e-4);
-  });
-  return coarsest;
 }
 
 } // namespace kiln::tune

@@ -38,8 +38,4 @@ struct MemoryPlan {
 // too large.
 MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel& kernel);
 
-// Returns the relative error that two correct configs of the kernel may have in outputs of this dtype. It is
-// that of the coarsest float that the kernel computes with or stores; 0 for integers.
-double tolerance_of(const ir::Kernel& kernel, DType output);
-
 } // namespace kiln::tune

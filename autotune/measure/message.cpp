@@ -117,8 +117,49 @@ Argument argument_from(const Message& m) {
   return a;
 }
 
+Message to_message(const OutputCheck& c) {
+  return {{"parameter", c.parameter}, {"relative", c.relative},   {"absolute", c.absolute},
+          {"share", c.share},         {"unordered", c.unordered}, {"ignored", c.ignored}};
+}
+
+OutputCheck output_check_from(const Message& m) {
+  return {.parameter = m.at("parameter"),
+          .relative = m.at("relative"),
+          .absolute = m.at("absolute"),
+          .share = m.at("share"),
+          .unordered = m.at("unordered"),
+          .ignored = m.at("ignored")};
+}
+
+Message to_message(const OutputComparison& c) {
+  return {{"parameter", c.parameter}, {"dtype", static_cast<int>(c.dtype)}, {"elements", c.elements},
+          {"compared", c.compared},   {"vague", c.vague},                   {"exceptions", c.exceptions},
+          {"unordered", c.unordered}, {"worst", c.worst},                   {"value", c.value},
+          {"reference", c.reference}, {"bound", c.bound}};
+}
+
+OutputComparison comparison_from(const Message& m) {
+  OutputComparison c;
+  c.parameter = m.at("parameter");
+  c.dtype = static_cast<DType>(m.at("dtype").get<int>());
+  c.elements = m.at("elements");
+  c.compared = m.at("compared");
+  c.vague = m.at("vague");
+  c.exceptions = m.at("exceptions");
+  c.unordered = m.at("unordered");
+  c.worst = m.at("worst");
+  c.value = m.at("value");
+  c.reference = m.at("reference");
+  c.bound = m.at("bound");
+  return c;
+}
+
 Message to_message(const Measurement& m) {
-  return {{"status", name(m.status)},
+  Message outputs = Message::array();
+  for (const OutputComparison& output : m.outputs)
+    outputs.push_back(to_message(output));
+  return {{"outputs", std::move(outputs)},
+          {"status", name(m.status)},
           {"error", m.error},
           {"seconds", m.seconds},
           {"low", m.low},
@@ -143,6 +184,8 @@ Measurement measurement_from(const Message& message) {
     m.facts = message.at("facts").get<std::map<std::string, double>>();
     m.compile_seconds = message.at("compile_seconds");
     m.run_seconds = message.at("run_seconds");
+    for (const Message& output : message.at("outputs"))
+      m.outputs.push_back(comparison_from(output));
     if (std::isfinite(m.seconds) && m.seconds >= 0) return m;
   } catch (const Message::exception&) {
   }

@@ -38,6 +38,8 @@ private:
 
 Message to_message(const Argument& argument);
 Argument argument_from(const Message& message);
+Message to_message(const OutputCheck& check);
+OutputCheck output_check_from(const Message& message);
 Message to_message(const Measurement& measurement);
 // Returns a crash if the message is not a valid measurement, since a candidate may have corrupted its
 // process.

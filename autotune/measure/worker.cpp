@@ -158,6 +158,8 @@ private:
       situation_.arguments.push_back(argument_from(argument));
     situation_.seed = request.at("seed");
     situation_.tolerance = request.at("tolerance");
+    for (const Message& check : request.at("outputs"))
+      situation_.outputs.push_back(output_check_from(check));
     const Message& timing = request.at("timing");
     situation_.timing = {.least_seconds = timing.at("least"),
                          .most_seconds = timing.at("most"),
@@ -166,8 +168,11 @@ private:
                          .screening_seconds = timing.at("screening")};
     if (request.at("role") != "run") return {{"ready", true}};
     if (request.value("fault", "") == "device") throw TargetError("an injected loss of the device");
+    std::optional<LoadedCandidate> oracle;
+    if (const auto given = request.find("oracle"); given != request.end())
+      oracle = load_candidate(*given, situation_);
     runner_ = std::make_unique<TrialRunner>(situation_, load_candidate(request.at("reference"), situation_),
-                                            request.at("seconds"));
+                                            std::move(oracle), request.at("seconds"));
     if (situation_.device.is_cpu()) pin_here();
     return to_message(runner_->reference());
   }
@@ -186,9 +191,9 @@ private:
   Message verify_winner(const Message& request) {
     const auto twist = parse_twist(request.at("twist").get<std::string>());
     if (!twist) return {{"skipped", "unknown variation of the inputs"}};
-    const LoadedCandidate candidate = load_candidate(request.at("candidate"), situation_),
-                          reference = load_candidate(request.at("reference"), situation_);
-    const Verification v = verify(candidate, reference, situation_, *twist, [&] { send({{"stage", 0}}); });
+    const LoadedCandidate candidate = load_candidate(request.at("candidate"), situation_);
+    const Verification v =
+        verify(candidate, runner_->right(), runner_->situation(), *twist, [&] { send({{"stage", 0}}); });
     return v.skipped.empty() ? to_message(v.result) : Message{{"skipped", v.skipped}};
   }
 

@@ -3,12 +3,13 @@
 // Only LiveMeasurer starts it, with a socket as descriptor 3. It processes one message after another until
 // the socket closes; it then removes the tuner's folder, since the tuner is gone.
 //
-//   setup     {role, device, arguments, seed, tolerance, timing, reference}: what all trials have in common;
-//             the process that runs candidates also launches the reference and keeps its outputs
+//   setup     {role, device, arguments, seed, tolerance, outputs, timing, reference, oracle}: what all trials
+//             have in common; the process that runs candidates also launches the reference, or what it is
+//             compared with, and keeps the outputs
 //   compile   {candidate}: compiles it into the cache folder
 //   run       {candidate, best}: loads the code from the cache folder, checks it and times it
 //   confirm   {candidates, seconds}: checks each, and times them in alternation
-//   verify    {candidate, reference, twist}: compares both on inputs that no trial had
+//   verify    {candidate, twist}: compares it with the reference on inputs that no trial had
 //   interpret {candidate}: compares the device's outputs with those of the interpreter of tile IR
 //
 // A candidate is {ir, config, grid, fault}. Every answer is one message; before it, run, confirm and verify

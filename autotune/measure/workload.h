@@ -1,6 +1,7 @@
 // Describes one problem of one kernel, so that another process can run and measure it.
 #pragma once
 
+#include <kiln/autotune/output_check.h>
 #include <kiln/dsl/config.h>
 #include <kiln/dsl/dtype.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
@@ -65,6 +66,13 @@ struct Workload {
   // For kernels without program_tile; otherwise empty.
   std::function<Grid(const Config&)> grid;
   Device device;
+  std::vector<OutputCheck> outputs; // how they are compared, if not by default
+  // What outputs are compared with instead of those of the fallback config.
+  struct Reference {
+    std::string ir; // as `ir` returns it; empty: there is none
+    Config config;
+    std::optional<Grid> grid;
+  } reference = {};
   double flops = 0, bytes = 0; // of one launch, for reports; 0: unknown
 };
 

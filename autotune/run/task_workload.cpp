@@ -45,6 +45,10 @@ Workload workload_of(const Task& task) {
     for (Argument& argument : w.arguments)
       argument.address = 0;
   w.grid = task.grid;
+  w.outputs = task.outputs;
+  if (task.reference) {
+    w.reference = {ir::print(*task.reference()), task.reference_config, task.grid_for(task.reference_config)};
+  }
   w.device = task.device;
   return w;
 }

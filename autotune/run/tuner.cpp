@@ -3,12 +3,14 @@
 
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/run/compared.h>
 #include <kiln/autotune/run/interruptible_run.h>
 #include <kiln/autotune/run/recorder.h>
 #include <kiln/autotune/run/siblings.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/task_workload.h>
 #include <kiln/autotune/search/table.h>
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/kernel/compile_policy.h>
 
 #include <algorithm>
@@ -129,6 +131,7 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   tuning.strategy = options.strategy;
   const auto own = std::make_shared<Task>(given);
   own->deterministic |= options.deterministic;
+  own->outputs.insert(own->outputs.end(), options.outputs.begin(), options.outputs.end());
   tuning.task = own;
   const Task& task = *tuning.task;
   tuning.space = std::make_shared<BoundSpace>(task.bound_space());
@@ -207,6 +210,9 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound)
     forget_machine(task.device, RecordStore::standard_folder());
   tuning.checked = measurer.checked();
+  tuning.warnings = warnings_of(measurer.fallback().outputs);
+  for (const std::string& warning : tuning.warnings)
+    log_warning("tuning " + task.kernel + " for " + task.problem.to_string() + ": " + warning);
   tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
   return tuning;
 }

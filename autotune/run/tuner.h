@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kiln/autotune/mode.h>
+#include <kiln/autotune/output_check.h>
 #include <kiln/autotune/search/result.h>
 #include <kiln/autotune/space/space.h>
 #include <kiln/dsl/api.h>
@@ -41,6 +42,7 @@ struct TuneOptions {
   bool cold = true;           // time with inputs in memory, as after other work; false: in the caches
   bool record = true;         // write trials and the winner to the database
   bool deterministic = false; // search only configs that add in the order of the first seed
+  std::vector<OutputCheck> outputs = {}; // how outputs are compared; adds to those of TunedOptions
   Progress progress = {};     // called after each trial
   std::function<void(const std::string&)> announce = {}; // called with "measuring the default" and the like
   // The value of interruptions() when the caller began, if that was before it called tune(). Any interruption
@@ -64,6 +66,7 @@ struct Tuning {
   int jobs = 0;        // number of compiler processes
   double worker_seconds = 0;
   std::string checked; // the part of the fallback's result that was compared with the interpreter
+  std::vector<std::string> warnings; // one for each output of which little was compared; also logged
 
   double budget_seconds = 0;
 
