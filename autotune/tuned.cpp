@@ -163,12 +163,13 @@ struct TunedCore::State {
     task.bucketed = options.buckets.apply(task.problem);
     task.bucketing = options.buckets.text();
     task.outputs = options.outputs;
-    if (const auto& reference = options.reference.handle()) {
+    if (const auto& reference = options.reference.kernel()) {
       task.reference = [handle = *reference, config = options.reference.config()] {
         return kiln::detail::record(*handle, config);
       };
       task.reference_config = options.reference.config();
     }
+    task.reference_function = options.reference.function();
     task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
     task.for_problem = [task, at = size_words, complete](const Problem& other) {
       Task resized = task;

@@ -51,22 +51,6 @@ struct Size {
   int axis = 0;
 };
 
-// A kernel that computes the same as the tuned one with the same parameters, by a simpler or more exact
-// algorithm. Configs are then compared with it, rather than with the first seed, which must agree with it.
-class ReferenceKernel {
-public:
-  ReferenceKernel() = default; // none
-  template <class... P>
-  ReferenceKernel(const Kernel<P...>& kernel, Config config) : handle_(kernel.handle()), config_(std::move(config)) {}
-
-  const std::optional<kiln::detail::KernelHandle>& handle() const { return handle_; }
-  const Config& config() const { return config_; }
-
-private:
-  std::optional<kiln::detail::KernelHandle> handle_;
-  Config config_;
-};
-
 struct TunedOptions {
   std::vector<Size> key = {};             // empty: the extents of all views, else all integers
   Bucketing buckets = Bucketing::exact(); // the sizes that share a config; default: none do
@@ -79,7 +63,7 @@ struct TunedOptions {
   // search needs it.
   std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
   std::vector<OutputCheck> outputs = {}; // how outputs are compared, if not by default; see output_check.h
-  ReferenceKernel reference = {};        // what outputs are compared with; default: those of the first seed
+  Reference reference = {};              // what outputs are compared with; default: those of the first seed
 };
 
 // export_wisdom writes the best configs of the database of this machine, for one kernel or for all, to a file

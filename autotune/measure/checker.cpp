@@ -4,6 +4,7 @@
 #include <kiln/autotune/measure/appended.h>
 #include <kiln/autotune/measure/decoder.h>
 #include <kiln/autotune/measure/inject.h>
+#include <kiln/autotune/measure/noise.h>
 #include <kiln/autotune/measure/perturb.h>
 #include <kiln/jit/cli/support/text.h>
 #include <kiln/jit/passes/cost.h>
@@ -246,9 +247,23 @@ double Checker::launch_perturbed(double distance, std::uint64_t seed) {
       set_.arrays()[i].upload(stream_, bytes.data());
   stream_.synchronize();
   const auto begin = std::chrono::steady_clock::now();
-  reference_.launch(stream_, set_.words());
+  const LoadedCandidate& launched = noisy_.kernel ? noisy_ : reference_;
+  launched.launch(stream_, set_.words());
   stream_.synchronize();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The reference with rounding errors; none if it does not compile, such as on a GPU that has no room for it.
+void Checker::make_noisy() {
+  try {
+    noisy_.kernel = std::make_unique<IrKernel>(with_noise(reference_.kernel->recorded()),
+                                               pinned_layouts(situation_.arguments));
+    noisy_.config = reference_.config;
+    noisy_.grid = reference_.grid;
+    noisy_.compiled(situation_);
+  } catch (const Error&) {
+    noisy_.kernel.reset();
+  }
 }
 
 std::vector<unsigned char> Checker::output(std::size_t block, Pattern pattern) {
@@ -305,12 +320,36 @@ Checker::Launched Checker::run_reference(const std::function<bool(double)>& agai
   set_.upload_inputs(stream_, inputs_.contents);
   for (ReferenceOutput& output : outputs_)
     if (!output.values.empty()) output.motion.settle(output.values);
+  if (situation_.host_reference) ask_host();
   return launched;
+}
+
+// Replaces the outputs by those of the function, and lets how far they move be what it is.
+void Checker::ask_host() {
+  const MemoryPlan& plan = inputs_.plan;
+  std::vector<std::vector<unsigned char>> blocks;
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
+    blocks.push_back(plan.blocks[i].read ? inputs_.contents.blocks[i] : poison_of(i, Pattern::first));
+  Situation::Places places;
+  for (const MemoryPlan::Place& place : plan.places)
+    places.emplace_back(place.block, place.data);
+  situation_.host_reference(blocks, places, situation_.arguments);
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    ReferenceOutput& kept = outputs_[i];
+    if (kept.values.empty()) continue;
+    kept.values = std::move(blocks[i]);
+    if (how_[i].sorted) sort_elements(kept.values, kept.dtype, poison_of(i, Pattern::first));
+    const auto& poisoned = poison_of(i, Pattern::first);
+    const auto size = static_cast<std::size_t>(size_of(kept.dtype));
+    for (std::size_t e = 0; e < kept.unwritten.size(); ++e)
+      kept.unwritten[e] = std::memcmp(&kept.values[e * size], &poisoned[e * size], size) == 0;
+  }
 }
 
 void Checker::move(const std::function<bool(double)>& again, Launched& launched, int most) {
   constexpr double enough_seconds = 1; // of slow launches, one or two have to do
   double spent = 0;
+  make_noisy();
   for (int run = 0; run < most && spent < enough_seconds; ++run) {
     if (again && !again(launched.seconds)) return;
     spent += launch_perturbed(rounding_, static_cast<std::uint64_t>(run) + 1);
@@ -363,12 +402,32 @@ Verdict Checker::check_output(const LoadedCandidate& c, std::size_t i, Pattern p
                               Strictness strictness) {
   std::vector<unsigned char> values = output(i, pattern);
   inject_into_output(c.fault, values, inputs_.plan.blocks[i].dtype);
+  if (how_[i].declared.compare) return ask_to_compare(i, values);
   Verdict v = compare(outputs_[i], values, poison_of(i, pattern), allowance_for(c, i), strictness);
   v.compared.parameter = how_[i].parameter;
   v.compared.unordered = how_[i].sorted;
   v.compared.elements = how_[i].elements;
   if (v.kind != Verdict::Kind::right && inputs_.plan.blocks.size() > 1)
     v.error += ", in array " + std::to_string(i + 1) + (how_[i].sorted ? " (sorted)" : "");
+  return v;
+}
+
+Verdict Checker::ask_to_compare(std::size_t i, const std::vector<unsigned char>& values) {
+  const Argument& a = situation_.arguments[static_cast<std::size_t>(how_[i].parameter)];
+  const std::int64_t data = inputs_.plan.places[static_cast<std::size_t>(how_[i].parameter)].data;
+  Verdict v;
+  v.compared.parameter = how_[i].parameter;
+  v.compared.dtype = outputs_[i].dtype;
+  v.compared.elements = v.compared.compared = how_[i].elements;
+  v.error = how_[i].declared.compare({.values = values.data() + data,
+                                      .reference = outputs_[i].values.data() + data,
+                                      .dtype = a.dtype,
+                                      .extents = a.extents,
+                                      .strides = a.strides,
+                                      .bytes = a.bytes});
+  if (v.error.empty()) return v;
+  v.kind = Verdict::Kind::wrong;
+  v.error = "the function that compares parameter " + std::to_string(how_[i].parameter) + " says: " + v.error;
   return v;
 }
 
@@ -397,7 +456,7 @@ Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness)
 std::vector<OutputComparison> Checker::comparable() const {
   std::vector<OutputComparison> all;
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-    if (outputs_[i].values.empty() || how_[i].ignored) continue;
+    if (outputs_[i].values.empty() || how_[i].ignored || how_[i].declared.compare) continue;
     all.push_back(
         compare(outputs_[i], outputs_[i].values, poison_of(i, Pattern::first), allowance_for(reference_, i)).compared);
     all.back().parameter = how_[i].parameter;
@@ -415,7 +474,7 @@ std::string Checker::incomparable(bool* by_values) const {
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
     const ReferenceOutput& output = outputs_[i];
     const auto parameter = static_cast<std::size_t>(how_[i].parameter);
-    if (output.values.empty() || how_[i].ignored || !uses[parameter].written) continue;
+    if (output.values.empty() || how_[i].ignored || how_[i].declared.compare || !uses[parameter].written) continue;
     const std::string number = std::to_string(how_[i].parameter),
                       what = "parameter " + number + " (" + std::string(kiln::name(output.dtype)) + "): ";
     if (how_[i].varying > most_varying && how_[i].declared.relative == 0 && how_[i].declared.absolute == 0)

@@ -5,8 +5,8 @@
 // read and written get their initial contents before each launch. The bytes around all arrays and the inputs
 // must not change.
 //
-// How far a right output may be from the reference's is found by launching the reference on perturbed inputs
-// (motion.h). Outputs whose elements get their places from atomic counters (appended.h) are sorted before
+// How far a right output may be from the reference's is found by launching the reference, with rounding errors
+// (noise.h), on perturbed inputs (motion.h). Outputs whose elements get their places from atomic counters (appended.h) are sorted before
 // they are compared.
 #pragma once
 
@@ -66,6 +66,7 @@ public:
   const ReferenceOutput& reference_output(std::size_t block) const { return outputs_[block]; }
   Allowance allowance_for(const LoadedCandidate& candidate, std::size_t block) const;
   bool is_ignored(std::size_t block) const { return how_[block].ignored; }
+  bool is_compared_by_function(std::size_t block) const { return static_cast<bool>(how_[block].declared.compare); }
   bool is_sorted(std::size_t block) const { return how_[block].sorted; }
   const std::vector<unsigned char>& poison_of(std::size_t block, Pattern pattern) const {
     return poison_[static_cast<int>(pattern)][block];
@@ -79,6 +80,9 @@ private:
   void keep_second(std::size_t block, const std::vector<unsigned char>& values);
   void move(const std::function<bool(double)>& again, Launched& launched, int most);
   void find_dependence_on_floats();
+  void make_noisy();
+  void ask_host();
+  Verdict ask_to_compare(std::size_t block, const std::vector<unsigned char>& values);
   Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
                        Strictness strictness);
 
@@ -98,6 +102,7 @@ private:
   Stream& stream_;
   std::unique_ptr<ArraySet> own_;
   ArraySet& set_;
+  LoadedCandidate noisy_; // the reference with rounding errors (noise.h); its kernel may be null
   std::vector<How> how_;
   std::vector<ReferenceOutput> outputs_;
   double rounding_ = 0, sums_ = 1; // of the reference: see Allowance

@@ -82,7 +82,11 @@ Answer Crew::await(WorkerProcess& process, double seconds) {
   const Clock::time_point deadline = in(seconds);
   for (;;) {
     const bool alive = process.pump();
-    if (auto message = process.next()) return {Answer::Kind::message, std::move(*message), {}, 0};
+    if (auto message = process.next()) {
+      if (!message->contains("ask") || !answer_) return {Answer::Kind::message, std::move(*message), {}, 0};
+      process.send(answer_(*message));
+      continue;
+    }
     if (!alive) return ended(process);
     if (stopped()) return {Answer::Kind::interrupted, {}, "interrupted", 0};
     if (!wait({&process}, deadline) && !stopped()) return {Answer::Kind::late, {}, {}, 0};

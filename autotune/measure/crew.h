@@ -6,6 +6,7 @@
 #include <kiln/autotune/measure/worker_process.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,7 +47,9 @@ public:
   void check_hello(WorkerProcess& process);
   // Sends a message and waits for the first answer.
   Answer request(WorkerProcess& process, const Message& message, double seconds);
-  // Waits for the next message of the process.
+  // Sets the function that answers the questions of processes: messages with `ask`.
+  void answer_questions(std::function<Message(const Message&)> answer) { answer_ = std::move(answer); }
+  // Waits for the next message of the process, and answers its questions meanwhile.
   Answer await(WorkerProcess& process, double seconds);
   // Waits for input from any of the processes. Returns false if the deadline has passed or the crew is
   // stopped.
@@ -64,6 +67,7 @@ public:
   LiveMeasurer::Totals totals;
 
 private:
+  std::function<Message(const Message&)> answer_;
   int threads_;
   int wake_ = -1;
   std::atomic<bool> interrupted_{false};

@@ -2,6 +2,7 @@
 #include <kiln/autotune/measure/live_measurer_impl.h>
 
 #include <kiln/autotune/measure/drift.h>
+#include <kiln/autotune/measure/host_functions.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
 #include <kiln/autotune/random.h>
 
@@ -31,7 +32,9 @@ MeasureOptions complete(MeasureOptions options) {
 LiveMeasurer::Impl::Impl(Workload workload, BoundSpace& space, Config fallback, MeasureOptions options)
     : workload_(std::move(workload)), space_(space), fallback_(fallback),
       options_(complete(std::move(options))), crew_(options_.threads),
-      compilers_(crew_, options_.jobs, options_.compile_limit) {}
+      compilers_(crew_, options_.jobs, options_.compile_limit) {
+  crew_.answer_questions([this](const Message& question) { return answer_for_functions(workload_, question); });
+}
 
 Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {
   const bool runs = role == Crew::Role::run;
@@ -60,6 +63,7 @@ Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {
     message["oracle"] = {{"ir", r.ir}, {"config", r.config.to_string()}};
     if (r.grid) message["oracle"]["grid"] = {r.grid->x, r.grid->y, r.grid->z};
   }
+  announce_functions(message, workload_);
   if (device_fault_) message["fault"] = "device";
   return message;
 }

@@ -66,28 +66,30 @@ void Motion::settle(std::span<const unsigned char> values) {
   const std::size_t stride = spread_.size() / most_sampled + 1;
   const Decoder decode(dtype_);
   std::vector<std::vector<float>> by_binade(binades);
-  std::vector<float> moving;
   for (std::size_t i = 0; i < spread_.size(); i += stride) {
     const double value = decode(&values[i * size]);
     if (!std::isfinite(value) || !std::isfinite(spread_[i])) continue;
     by_binade[binade_of(value)].push_back(spread_[i]);
-    if (spread_[i] > 0) moving.push_back(spread_[i]);
   }
   medians_.clear();
   for (auto& spreads : by_binade)
     medians_.push_back(take_median(spreads));
-  typical_ = take_median(moving);
   if (!is_float(dtype_)) return;
+  std::vector<float> moving;
   std::size_t jumps = 0;
   for (std::size_t i = 0; i < spread_.size(); ++i) {
     if (spread_[i] == 0 || !std::isfinite(spread_[i])) continue;
     const double value = decode(&values[i * size]);
     if (!std::isfinite(value)) continue;
     const double usual = std::max(median_near(value), spacing_of(dtype_) * std::abs(value));
-    if (spread_[i] <= jump_factor * usual) continue;
+    if (spread_[i] <= jump_factor * usual) {
+      if (i % stride == 0) moving.push_back(spread_[i]);
+      continue;
+    }
     ++jumps;
     largest_jump_ = std::max(largest_jump_, static_cast<double>(spread_[i]));
   }
+  typical_ = take_median(moving);
   if (!spread_.empty()) jump_share_ = static_cast<double>(jumps) / static_cast<double>(spread_.size());
 }
 

@@ -38,7 +38,7 @@ public:
   float spread(std::size_t i) const { return spread_[i]; }
   // The median spread of the elements whose magnitude is in [2^k, 2^(k+1)) with that of `value`.
   double median_near(double value) const;
-  double typical() const { return typical_; }           // the median spread of the elements that move
+  double typical() const { return typical_; }           // that of the floats that move but do not jump
   double moved_share() const { return moved_share_; }   // the largest share of elements that move in a run
   double jump_share() const { return jump_share_; }     // the share of elements that jump in any run
   double largest_jump() const { return largest_jump_; }

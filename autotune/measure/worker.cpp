@@ -1,6 +1,7 @@
 // Implements the worker's message loop, its resource limits, and its end when the tuner is gone.
 #include <kiln/autotune/measure/worker.h>
 
+#include <kiln/autotune/measure/host_functions.h>
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/autotune/measure/verify.h>
 #include <kiln/jit/base/cpu_info.h>
@@ -106,7 +107,7 @@ void pin_here() {
 
 class Worker {
 public:
-  explicit Worker(int socket) : socket_(socket) {}
+  Worker(int socket, std::string folder) : socket_(socket), folder_(std::move(folder)) {}
 
   void serve() {
     send({{"hello", version()}, {"code", code_generation_version}, {"llvm", llvm_version()}});
@@ -160,6 +161,7 @@ private:
     situation_.tolerance = request.at("tolerance");
     for (const Message& check : request.at("outputs"))
       situation_.outputs.push_back(output_check_from(check));
+    ask_for_functions(situation_, request, folder_, [this](const Message& question) { return ask(question); });
     const Message& timing = request.at("timing");
     situation_.timing = {.least_seconds = timing.at("least"),
                          .most_seconds = timing.at("most"),
@@ -197,7 +199,15 @@ private:
     return v.skipped.empty() ? to_message(v.result) : Message{{"skipped", v.skipped}};
   }
 
+  Message ask(const Message& question) {
+    send(question);
+    auto reply = receive_message(socket_);
+    if (!reply) std::exit(1); // the tuner is gone
+    return *std::move(reply);
+  }
+
   int socket_;
+  std::string folder_;
   Situation situation_;
   std::unique_ptr<TrialRunner> runner_;
 };
@@ -211,7 +221,7 @@ int run_worker(int socket, const char* folder, int parent) {
   if (getppid() != parent) end_without_tuner(folder);
   limit(RLIMIT_CORE, 0);
   std::thread(watch, socket, std::filesystem::path(folder)).detach();
-  Worker(socket).serve();
+  Worker(socket, folder).serve();
   end_without_tuner(folder);
 }
 

@@ -12,6 +12,9 @@
 //   verify    {candidate, twist}: compares it with the reference on inputs that no trial had
 //   interpret {candidate}: compares the device's outputs with those of the interpreter of tile IR
 //
+// If the user gave functions that compute or compare outputs, the worker asks the tuner to call them
+// (host_functions.h).
+//
 // A candidate is {ir, config, grid, fault}. Every answer is one message; before it, run, confirm and verify
 // send {stage} when a new deadline begins.
 //

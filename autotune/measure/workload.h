@@ -73,6 +73,7 @@ struct Workload {
     Config config;
     std::optional<Grid> grid;
   } reference = {};
+  kiln::tune::Reference::Function reference_function = {}; // the same, on the host; empty: there is none
   double flops = 0, bytes = 0; // of one launch, for reports; 0: unknown
 };
 

@@ -33,6 +33,7 @@ struct Task {
   std::vector<OutputCheck> outputs; // how they are compared, if not by default
   std::function<std::shared_ptr<ir::Kernel>()> reference; // records a kernel that outputs are compared with
   Config reference_config;
+  Reference::Function reference_function; // computes what outputs are compared with; empty: there is none
   bool deterministic = false; // search only configs that add in the same order as the first seed
 
   // Records the kernel for `config`. Throws UserError, also in place of any other exception that the kernel's

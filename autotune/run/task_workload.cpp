@@ -46,9 +46,9 @@ Workload workload_of(const Task& task) {
       argument.address = 0;
   w.grid = task.grid;
   w.outputs = task.outputs;
-  if (task.reference) {
+  if (task.reference)
     w.reference = {ir::print(*task.reference()), task.reference_config, task.grid_for(task.reference_config)};
-  }
+  w.reference_function = task.reference_function;
   w.device = task.device;
   return w;
 }
