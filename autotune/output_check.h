@@ -64,7 +64,9 @@ public:
   };
   explicit HostArguments(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
 
-  const Argument& operator[](int parameter) const { return arguments_.at(static_cast<std::size_t>(parameter)); }
+  const Argument& operator[](int parameter) const {
+    return arguments_.at(static_cast<std::size_t>(parameter));
+  }
   // Throws std::out_of_range if there is no such parameter. T and Rank must be those of the parameter.
   template <class T> T* data(int parameter) const { return static_cast<T*>((*this)[parameter].data); }
   template <class T> T scalar(int parameter) const {
@@ -85,7 +87,8 @@ public:
   using Function = std::function<void(const HostArguments&)>;
   Reference() = default; // none
   template <class... P>
-  Reference(const Kernel<P...>& kernel, Config config) : handle_(kernel.handle()), config_(std::move(config)) {}
+  Reference(const Kernel<P...>& kernel, Config config)
+      : handle_(kernel.handle()), config_(std::move(config)) {}
   template <class F>
     requires std::is_invocable_v<F, const HostArguments&>
   Reference(F function) : function_(std::move(function)) {} // NOLINT: a lambda may be given as an option

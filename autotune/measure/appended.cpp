@@ -33,7 +33,8 @@ private:
   void flow(const Value* from, const Value* to) {
     if (depends(from)) from_atomics_.insert(to);
   }
-  void flow_yields(const Region& region, const std::vector<std::unique_ptr<Value>>& to, std::size_t first = 0) {
+  void flow_yields(const Region& region, const std::vector<std::unique_ptr<Value>>& to,
+                   std::size_t first = 0) {
     const Op* yield = region.terminator();
     for (std::size_t i = 0; yield && i < yield->operands.size() && first + i < to.size(); ++i)
       flow(yield->operands[i], to[first + i].get());

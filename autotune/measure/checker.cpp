@@ -69,7 +69,8 @@ std::unique_ptr<ArraySet> make_set(const Situation& s, const Inputs& inputs, Str
 // of the first one's dtype alone.
 bool views_differ(const Situation& s, const MemoryPlan& plan, std::size_t argument) {
   for (std::size_t i = 0; i < plan.places.size(); ++i)
-    if (plan.places[i].block == plan.places[argument].block && s.arguments[i].dtype != s.arguments[argument].dtype)
+    if (plan.places[i].block == plan.places[argument].block &&
+        s.arguments[i].dtype != s.arguments[argument].dtype)
       return true;
   return false;
 }
@@ -86,7 +87,8 @@ double share_that_varies(const ReferenceOutput& first, const std::vector<unsigne
     ++elements;
     if (std::memcmp(&first.values[e * size], &second[e * size], size) == 0) continue;
     const double a = decode(&first.values[e * size]), b = decode(&second[e * size]);
-    varying += std::abs(a - b) > much * std::max(std::abs(a), std::abs(b)) && (is_float(first.dtype) || std::abs(a - b) > 1);
+    varying += std::abs(a - b) > much * std::max(std::abs(a), std::abs(b)) &&
+               (is_float(first.dtype) || std::abs(a - b) > 1);
   }
   return elements ? static_cast<double>(varying) / static_cast<double>(elements) : 0;
 }
@@ -111,6 +113,19 @@ double terms_per_element(const Situation& s, const MemoryPlan& plan, const Loade
   }
 }
 
+// Whether the kernel rounds floats to whole numbers or compares them.
+bool decides_by_floats(const ir::Kernel& kernel) {
+  bool found = false;
+  ir::walk(kernel.body, [&](const ir::Op& op) {
+    if (op.operands.empty() || !is_float(op.operand(0)->type.dtype)) return;
+    const ir::OpClass kind = op.info().cls;
+    found |= op.is(ir::Opcode::Round) || op.is(ir::Opcode::Floor) || op.is(ir::Opcode::Ceil) ||
+             op.is(ir::Opcode::Trunc) || kind == ir::OpClass::Compare ||
+             (op.is(ir::Opcode::Cast) && !is_float(op.result()->type.dtype));
+  });
+  return found;
+}
+
 std::string percent_text(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g %%", 100 * share);
@@ -129,7 +144,8 @@ void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& s
 
 } // namespace
 
-void sort_elements(std::vector<unsigned char>& values, DType dtype, const std::vector<unsigned char>& poisoned) {
+void sort_elements(std::vector<unsigned char>& values, DType dtype,
+                   const std::vector<unsigned char>& poisoned) {
   const auto size = static_cast<std::size_t>(size_of(dtype));
   const Decoder decode(dtype);
   struct Element {
@@ -167,17 +183,19 @@ std::vector<Checker::How> Checker::ways_to_compare(const Situation& s, const Mem
     std::int64_t elements = a.bytes / size_of(a.dtype);
     if (a.kind == Argument::Kind::view)
       elements = std::accumulate(a.extents.begin(), a.extents.end(), std::int64_t{1}, std::multiplies<>());
-    h.elements = std::min(h.elements + static_cast<std::size_t>(elements),
-                          static_cast<std::size_t>(plan.blocks[block].bytes / size_of(plan.blocks[block].dtype)));
+    h.elements =
+        std::min(h.elements + static_cast<std::size_t>(elements),
+                 static_cast<std::size_t>(plan.blocks[block].bytes / size_of(plan.blocks[block].dtype)));
   }
   for (const OutputCheck& check : s.outputs) {
     const auto parameter = static_cast<std::size_t>(check.parameter);
     if (check.parameter < 0 || parameter >= plan.places.size() || plan.places[parameter].block < 0 ||
         s.arguments[parameter].readonly)
-      throw UserError("TunedOptions::outputs names parameter " + std::to_string(check.parameter) +
-                      " of kernel \"" + kernel.name +
-                      "\", which is no output: it must be a view or pointer to elements that are not const, and "
-                      "parameters count from 0");
+      throw UserError(
+          "TunedOptions::outputs names parameter " + std::to_string(check.parameter) + " of kernel \"" +
+          kernel.name +
+          "\", which is no output: it must be a view or pointer to elements that are not const, and "
+          "parameters count from 0");
     How& h = how[static_cast<std::size_t>(plan.places[parameter].block)];
     h.declared = check;
     h.ignored = check.ignored;
@@ -206,7 +224,8 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
     : situation_(situation), inputs_(inputs), reference_(reference), stream_(stream),
       own_(shared ? nullptr : make_set(situation, inputs, stream)), set_(shared ? *shared : *own_),
       how_(ways_to_compare(situation, inputs.plan, reference.kernel->recorded())),
-      rounding_(rounding_of(reference.kernel->recorded())), sums_(std::sqrt(terms_per_element(situation, inputs.plan, reference))) {
+      rounding_(rounding_of(reference.kernel->recorded())),
+      sums_(std::sqrt(terms_per_element(situation, inputs.plan, reference))) {
   for (Pattern pattern : patterns)
     for (const Block& block : inputs_.plan.blocks) {
       auto& bytes = poison_[static_cast<int>(pattern)].emplace_back();
@@ -359,25 +378,34 @@ void Checker::move(const std::function<bool(double)>& again, Launched& launched,
         outputs_[i].motion.add(outputs_[i].values, output(i, Pattern::second), outputs_[i].unwritten,
                                poison_of(i, Pattern::second));
   }
-  if (!again || again(launched.seconds)) find_dependence_on_floats();
+  if (!again || again(launched.seconds)) find_steps();
 }
 
-// Integers depend on floats if some of them change when all floats change by several percent.
-void Checker::find_dependence_on_floats() {
-  constexpr double distance = 0x1p-4;
-  const auto is_asked = [&](std::size_t i) {
-    return inputs_.plan.blocks[i].written && !is_float(inputs_.plan.blocks[i].dtype) && !how_[i].ignored;
-  };
-  bool any = false;
-  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i)
-    any |= is_asked(i);
-  if (!any) return;
-  launch_perturbed(distance, 0);
-  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-    if (!is_asked(i)) continue;
-    Motion far(inputs_.plan.blocks[i].dtype, outputs_[i].values.size() / static_cast<std::size_t>(size_of(outputs_[i].dtype)));
-    far.add(outputs_[i].values, output(i, Pattern::second), outputs_[i].unwritten, poison_of(i, Pattern::second));
-    outputs_[i].motion.from_floats = far.moved_share() > 0;
+// Integers depend on floats if some of them change when all floats change by several percent. Floats that a
+// kernel rounds to steps, or chooses by comparing floats, move by a step if the inputs move a little further.
+void Checker::find_steps() {
+  constexpr double far = 0x1p-4, a_little = 64;
+  const bool steps = decides_by_floats(reference_.kernel->recorded());
+  for (const bool floats : {false, true}) {
+    const auto is_asked = [&](std::size_t i) {
+      const Block& block = inputs_.plan.blocks[i];
+      return block.written && is_float(block.dtype) == floats && !how_[i].ignored;
+    };
+    bool any = false;
+    for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i)
+      any |= is_asked(i);
+    if (!any || (floats && !steps)) continue;
+    launch_perturbed(floats ? std::min(far, a_little * rounding_) : far, 0);
+    for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
+      if (!is_asked(i)) continue;
+      ReferenceOutput& kept = outputs_[i];
+      Motion moved(kept.dtype, kept.values.size() / static_cast<std::size_t>(size_of(kept.dtype)));
+      moved.add(kept.values, output(i, Pattern::second), kept.unwritten, poison_of(i, Pattern::second));
+      if (floats)
+        kept.motion.step = moved.largest_move();
+      else
+        kept.motion.from_floats = moved.moved_share() > 0;
+    }
   }
 }
 
@@ -388,7 +416,8 @@ Allowance Checker::allowance_for(const LoadedCandidate& candidate, std::size_t b
   Allowance a;
   a.rounding = rounding;
   a.sums = sums_;
-  a.factor = rounding > coarse_rounding ? coarse_factor * rounding / rounding_ : fine_factor + factor_of_sums * sums_;
+  a.factor = rounding > coarse_rounding ? coarse_factor * rounding / rounding_
+                                        : fine_factor + factor_of_sums * sums_;
   const OutputCheck& declared = how_[block].declared;
   a.relative = declared.relative > 0 || declared.absolute > 0 ? declared.relative
                : is_float(inputs_.plan.blocks[block].dtype)   ? situation_.tolerance
@@ -458,7 +487,8 @@ std::vector<OutputComparison> Checker::comparable() const {
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
     if (outputs_[i].values.empty() || how_[i].ignored || how_[i].declared.compare) continue;
     all.push_back(
-        compare(outputs_[i], outputs_[i].values, poison_of(i, Pattern::first), allowance_for(reference_, i)).compared);
+        compare(outputs_[i], outputs_[i].values, poison_of(i, Pattern::first), allowance_for(reference_, i))
+            .compared);
     all.back().parameter = how_[i].parameter;
     all.back().unordered = how_[i].sorted;
     all.back().elements = how_[i].elements;
@@ -474,18 +504,22 @@ std::string Checker::incomparable(bool* by_values) const {
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
     const ReferenceOutput& output = outputs_[i];
     const auto parameter = static_cast<std::size_t>(how_[i].parameter);
-    if (output.values.empty() || how_[i].ignored || how_[i].declared.compare || !uses[parameter].written) continue;
+    if (output.values.empty() || how_[i].ignored || how_[i].declared.compare || !uses[parameter].written)
+      continue;
     const std::string number = std::to_string(how_[i].parameter),
                       what = "parameter " + number + " (" + std::string(kiln::name(output.dtype)) + "): ";
     if (how_[i].varying > most_varying && how_[i].declared.relative == 0 && how_[i].declared.absolute == 0)
       return what + "the default computes something else in a second launch with the same inputs, for " +
-             percent_text(how_[i].varying) + " of the elements; if only their order differs, declare it in "
-             "TunedOptions::outputs ({.parameter = " + number + ", .unordered = true})";
+             percent_text(how_[i].varying) +
+             " of the elements; if only their order differs, declare it in "
+             "TunedOptions::outputs ({.parameter = " +
+             number + ", .unordered = true})";
     const OutputComparison c =
         compare(output, output.values, poison_of(i, Pattern::first), allowance_for(reference_, i)).compared;
     if (c.compared > 0) continue;
-    const bool none_written = std::all_of(output.unwritten.begin(), output.unwritten.end(), [](bool b) { return b; }) &&
-                              !output.unwritten.empty();
+    const bool none_written =
+        std::all_of(output.unwritten.begin(), output.unwritten.end(), [](bool b) { return b; }) &&
+        !output.unwritten.empty();
     if (by_values) *by_values = !none_written;
     return what + "none of its " + std::to_string(how_[i].elements) + " elements can be compared, because " +
            (none_written ? "the default writes none of them with these inputs"

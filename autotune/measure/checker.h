@@ -66,7 +66,9 @@ public:
   const ReferenceOutput& reference_output(std::size_t block) const { return outputs_[block]; }
   Allowance allowance_for(const LoadedCandidate& candidate, std::size_t block) const;
   bool is_ignored(std::size_t block) const { return how_[block].ignored; }
-  bool is_compared_by_function(std::size_t block) const { return static_cast<bool>(how_[block].declared.compare); }
+  bool is_compared_by_function(std::size_t block) const {
+    return static_cast<bool>(how_[block].declared.compare);
+  }
   bool is_sorted(std::size_t block) const { return how_[block].sorted; }
   const std::vector<unsigned char>& poison_of(std::size_t block, Pattern pattern) const {
     return poison_[static_cast<int>(pattern)][block];
@@ -79,7 +81,7 @@ private:
   void keep_first(std::size_t block, std::vector<unsigned char> values);
   void keep_second(std::size_t block, const std::vector<unsigned char>& values);
   void move(const std::function<bool(double)>& again, Launched& launched, int most);
-  void find_dependence_on_floats();
+  void find_steps();
   void make_noisy();
   void ask_host();
   Verdict ask_to_compare(std::size_t block, const std::vector<unsigned char>& values);
@@ -105,12 +107,13 @@ private:
   LoadedCandidate noisy_; // the reference with rounding errors (noise.h); its kernel may be null
   std::vector<How> how_;
   std::vector<ReferenceOutput> outputs_;
-  double rounding_ = 0, sums_ = 1; // of the reference: see Allowance
+  double rounding_ = 0, sums_ = 1;                    // of the reference: see Allowance
   std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };
 
 // Sorts elements by value. Those that still hold the pattern come last; `poisoned` may be empty.
-void sort_elements(std::vector<unsigned char>& values, DType dtype, const std::vector<unsigned char>& poisoned);
+void sort_elements(std::vector<unsigned char>& values, DType dtype,
+                   const std::vector<unsigned char>& poisoned);
 
 // Converts a verdict to a measurement that is ok, wrong_result or not_a_number.
 Measurement outcome_of(const Verdict& verdict);

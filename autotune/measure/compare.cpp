@@ -15,7 +15,7 @@ namespace kiln::tune {
 
 namespace {
 
-// The share of integers that may differ, if they depend on floats, even if none changed in the runs.
+// The share of elements that may differ where floats decide between values, even if none changed in the runs.
 constexpr double usual_share = 1e-3;
 // The share of floats that may differ although they did not move at all in the runs, such as the zeros of a
 // relu; and the largest share that may jump.
@@ -95,8 +95,8 @@ private:
   void differs(std::size_t i, double bound = 0) {
     if (is_poison(i)) return fail(Verdict::Kind::wrong, i, "is not written");
     fail(Verdict::Kind::wrong, i,
-         difference_text(i) + (bound > 0 ? ", and at most " + number_text(bound) + " between them is a rounding error"
-                                         : ""));
+         difference_text(i) +
+             (bound > 0 ? ", and at most " + number_text(bound) + " between them is a rounding error" : ""));
   }
   // The pattern is a NaN as well. The reference wrote a NaN with other bits here, so the candidate wrote
   // nothing. One-byte floats have too few NaNs for this distinction.
@@ -153,19 +153,20 @@ private:
     count(i, distance, bound, !declared() && allowance_.factor * spread_of(i, r) > std::abs(r) / 2);
     if (distance <= bound) return;
     const bool jumps = motion_.jump_share() > 0 && distance <= 2 * motion_.largest_jump();
-    const bool still = motion_.known() && motion_.spread(i) == 0 &&
-                       distance <= allowance_.factor * motion_.typical();
-    if (!jumps && !still && allowance_.share == 0) return differs(i, bound);
+    const bool still =
+        motion_.known() && motion_.spread(i) == 0 && distance <= allowance_.factor * motion_.typical();
+    const bool steps = motion_.step > 0 && distance <= 2 * motion_.step;
+    if (!jumps && !steps && !still && allowance_.share == 0) return differs(i, bound);
     note_exception(i);
-    if (!jumps) ++still_exceptions_;
+    if (!jumps && !steps) ++still_exceptions_;
   }
 
   // A value next to the largest finite one rounds to infinity or not.
   bool near_overflow(double r, double g) const {
     const double finite = std::isinf(r) ? g : r, infinite = std::isinf(r) ? r : g;
     if (std::isinf(finite) || std::signbit(finite) != std::signbit(infinite)) return false;
-    const double largest = reference_.dtype == DType::F64   ? std::numeric_limits<double>::max()
-                           : reference_.dtype == DType::F32 ? std::numeric_limits<float>::max()
+    const double largest = reference_.dtype == DType::F64    ? std::numeric_limits<double>::max()
+                           : reference_.dtype == DType::F32  ? std::numeric_limits<float>::max()
                            : reference_.dtype == DType::BF16 ? 0x1.fep127
                            : reference_.dtype == DType::F16  ? 65504.0
                                                              : 57344.0;
@@ -201,7 +202,9 @@ private:
     OutputComparison& c = verdict_.compared;
     ++c.compared;
     c.vague += vague;
-    const double used = distance == 0 ? 0 : bound > 0 ? distance / bound : std::numeric_limits<double>::infinity();
+    const double used = distance == 0 ? 0
+                        : bound > 0   ? distance / bound
+                                      : std::numeric_limits<double>::infinity();
     if (used <= most_used_) return;
     most_used_ = used;
     c.worst = i;
@@ -221,17 +224,22 @@ private:
     double allowed = allowance_.share * elements;
     if (allowance_.share == 0 && is_float(reference_.dtype)) {
       const double still = std::floor(still_share * elements) + 1;
-      if (static_cast<double>(still_exceptions_) > still) allowed = -1;
-      else allowed = still + std::min(2 * motion_.jump_share(), most_jumping) * elements;
+      if (static_cast<double>(still_exceptions_) > still)
+        allowed = -1;
+      else
+        allowed = still + (motion_.step > 0 ? usual_share * elements : 0) +
+                  std::min(2 * motion_.jump_share(), most_jumping) * elements;
     } else if (allowance_.share == 0) {
       const double moved = motion_.moved_share();
       allowed = std::floor(usual_share * elements) + 2 * moved * elements + (moved > 0 ? 1 : 0);
     }
     if (static_cast<double>(c.exceptions) <= allowed) return;
     char share[64];
-    std::snprintf(share, sizeof share, "%.2g %% of the elements", 100 * static_cast<double>(c.exceptions) / elements);
+    std::snprintf(share, sizeof share, "%.2g %% of the elements",
+                  100 * static_cast<double>(c.exceptions) / elements);
     fail(Verdict::Kind::wrong, first_exception_,
-         difference_text(first_exception_) + "; " + share + " differ, which is more than rounding errors explain");
+         difference_text(first_exception_) + "; " + share +
+             " differ, which is more than rounding errors explain");
   }
 
   const ReferenceOutput& reference_;

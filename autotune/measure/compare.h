@@ -52,7 +52,7 @@ enum class Strictness : std::uint8_t {
 // 4. integers are equal, or they depend on floats and differ by at most one more than twice their spread; and
 // 5. exceptions from 3 (by at most twice the largest jump) and differences by 4 are not more frequent than
 //    the elements that jump or change in the runs of the reference: twice their share and, for integers,
-//    0.1 % of all elements.
+//    floats that are rounded to steps, 0.1 % of all elements.
 // Elements that are finite or written in some runs of the reference alone are not compared.
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
                 std::span<const unsigned char> poisoned, const Allowance& allowance,

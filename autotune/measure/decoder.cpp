@@ -28,7 +28,8 @@ double Decoder::operator()(const unsigned char* at) const {
   }
   if (!is_float(dtype_)) {
     const ir::Cell cell = ir::load_cell(dtype_, at);
-    return is_unsigned(dtype_) ? static_cast<double>(cell) : static_cast<double>(static_cast<std::int64_t>(cell));
+    return is_unsigned(dtype_) ? static_cast<double>(cell)
+                               : static_cast<double>(static_cast<std::int64_t>(cell));
   }
   std::uint16_t bits = 0;
   std::memcpy(&bits, at, static_cast<std::size_t>(size_of(dtype_)));

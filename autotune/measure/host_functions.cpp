@@ -16,7 +16,8 @@ void write_bytes(const std::string& path, const unsigned char* bytes, std::size_
   std::ofstream out(path, std::ios::binary);
   out.write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(count));
   if (!out.flush())
-    throw TargetError("cannot write " + path + ", which holds an array for a function of the host; make room for it");
+    throw TargetError("cannot write " + path +
+                      ", which holds an array for a function of the host; make room for it");
 }
 
 Bytes read_bytes(const std::string& path) {
@@ -44,7 +45,8 @@ private:
 };
 
 void check_reply(const Message& reply) {
-  if (const auto error = reply.find("error"); error != reply.end()) throw UserError(error->get<std::string>());
+  if (const auto error = reply.find("error"); error != reply.end())
+    throw UserError(error->get<std::string>());
 }
 
 // The bytes from the lowest to the highest element of an argument, and those before its first element.
@@ -100,7 +102,8 @@ Message computed(const Workload& workload, const Message& question) {
 
 } // namespace
 
-void ask_for_functions(Situation& situation, const Message& message, const std::string& folder, const Ask& ask) {
+void ask_for_functions(Situation& situation, const Message& message, const std::string& folder,
+                       const Ask& ask) {
   const std::string prefix = folder + "/ask-" + std::to_string(getpid()) + "-";
   const Message asked = message.value("functions", Message::object());
   for (OutputCheck& check : situation.outputs) {
@@ -109,7 +112,8 @@ void ask_for_functions(Situation& situation, const Message& message, const std::
       const auto [before, after] = reach_of(v);
       Files files(prefix);
       for (const void* values : {v.values, v.reference})
-        files.add(static_cast<const unsigned char*>(values) - before, static_cast<std::size_t>(before + after));
+        files.add(static_cast<const unsigned char*>(values) - before,
+                  static_cast<std::size_t>(before + after));
       const Message reply = ask({{"ask", "compare"},
                                  {"parameter", parameter},
                                  {"files", prefix},

@@ -16,7 +16,8 @@ namespace kiln::tune {
 using Ask = std::function<Message(const Message&)>;
 
 // In the worker: makes the functions of the situation ask the tuner. `message` is the setup message.
-void ask_for_functions(Situation& situation, const Message& message, const std::string& folder, const Ask& ask);
+void ask_for_functions(Situation& situation, const Message& message, const std::string& folder,
+                       const Ask& ask);
 
 // In the tuner: says in a setup message which functions there are, and answers a question of a worker.
 void announce_functions(Message& setup, const Workload& workload);

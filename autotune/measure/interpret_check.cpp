@@ -128,7 +128,8 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s, double
         for (std::size_t e = 0; e < right.unwritten.size(); ++e)
           right.unwritten[e] = std::memcmp(&right.values[e * size], &before[i][e * size], size) == 0;
     }
-    const Verdict v = compare(right, values, poisoned ? before[i] : std::vector<unsigned char>(), checker->allowance_for(c, i));
+    const Verdict v = compare(right, values, poisoned ? before[i] : std::vector<unsigned char>(),
+                              checker->allowance_for(c, i));
     if (v.kind != Verdict::Kind::right)
       throw UserError("kernel \"" + c.kernel->recorded().name + "\" with {" + c.config.to_string() +
                       "}: its result on " + to_string(s.device) + " differs from the interpreter's: " +

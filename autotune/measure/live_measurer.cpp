@@ -33,7 +33,8 @@ LiveMeasurer::Impl::Impl(Workload workload, BoundSpace& space, Config fallback, 
     : workload_(std::move(workload)), space_(space), fallback_(fallback),
       options_(complete(std::move(options))), crew_(options_.threads),
       compilers_(crew_, options_.jobs, options_.compile_limit) {
-  crew_.answer_questions([this](const Message& question) { return answer_for_functions(workload_, question); });
+  crew_.answer_questions(
+      [this](const Message& question) { return answer_for_functions(workload_, question); });
 }
 
 Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {

@@ -21,8 +21,8 @@ struct Situation {
   Device device;
   std::vector<Argument> arguments;
   std::uint64_t seed = 0;
-  double tolerance = 0; // relative difference of floats; 0: determined for each element
-  bool positive = false; // made-up floats are positive
+  double tolerance = 0;             // relative difference of floats; 0: determined for each element
+  bool positive = false;            // made-up floats are positive
   std::vector<OutputCheck> outputs; // what the user declared
   // Computes the outputs in place in host memory. `places` has the place of each argument: a block and the byte
   // of its first element; -1 for scalars. Empty: they are those of the reference.

@@ -132,10 +132,12 @@ OutputCheck output_check_from(const Message& m) {
 }
 
 Message to_message(const OutputComparison& c) {
-  return {{"parameter", c.parameter}, {"dtype", static_cast<int>(c.dtype)}, {"elements", c.elements},
-          {"compared", c.compared},   {"vague", c.vague},                   {"exceptions", c.exceptions},
-          {"unordered", c.unordered}, {"worst", c.worst},                   {"value", c.value},
-          {"reference", c.reference}, {"bound", c.bound}};
+  return {{"parameter", c.parameter}, {"dtype", static_cast<int>(c.dtype)},
+          {"elements", c.elements},   {"compared", c.compared},
+          {"vague", c.vague},         {"exceptions", c.exceptions},
+          {"unordered", c.unordered}, {"worst", c.worst},
+          {"value", c.value},         {"reference", c.reference},
+          {"bound", c.bound}};
 }
 
 OutputComparison comparison_from(const Message& m) {

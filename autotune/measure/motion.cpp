@@ -93,6 +93,13 @@ void Motion::settle(std::span<const unsigned char> values) {
   if (!spread_.empty()) jump_share_ = static_cast<double>(jumps) / static_cast<double>(spread_.size());
 }
 
+double Motion::largest_move() const {
+  float largest = 0;
+  for (const float s : spread_)
+    if (std::isfinite(s)) largest = std::max(largest, s);
+  return largest;
+}
+
 double Motion::median_near(double value) const {
   return medians_.empty() || !std::isfinite(value) ? 0 : medians_[binade_of(value)];
 }

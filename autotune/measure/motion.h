@@ -38,10 +38,14 @@ public:
   float spread(std::size_t i) const { return spread_[i]; }
   // The median spread of the elements whose magnitude is in [2^k, 2^(k+1)) with that of `value`.
   double median_near(double value) const;
-  double typical() const { return typical_; }           // that of the floats that move but do not jump
-  double moved_share() const { return moved_share_; }   // the largest share of elements that move in a run
-  double jump_share() const { return jump_share_; }     // the share of elements that jump in any run
+  double typical() const { return typical_; }         // that of the floats that move but do not jump
+  double moved_share() const { return moved_share_; } // the largest share of elements that move in a run
+  double jump_share() const { return jump_share_; }   // the share of elements that jump in any run
   double largest_jump() const { return largest_jump_; }
+  double largest_move() const; // of finite elements
+  // Floats of a kernel that rounds or compares floats: the largest move when the inputs move much further. Few
+  // elements may differ by twice as much, even if none jumped.
+  double step = 0;
   // Integers: an element changed when all float inputs changed by several percent.
   bool from_floats = false;
 

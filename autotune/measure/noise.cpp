@@ -45,7 +45,8 @@ bool sums(const Op* op) {
 bool rounds(const Op& op, std::size_t result, bool in_loop) {
   if (rounds_as_a_function(op)) return true;
   if (op.is(Opcode::Dot)) return !in_loop;
-  if (!op.is(Opcode::Reduce) && !op.is(Opcode::Scan) && !op.is(Opcode::For) && !op.is(Opcode::While)) return false;
+  if (!op.is(Opcode::Reduce) && !op.is(Opcode::Scan) && !op.is(Opcode::For) && !op.is(Opcode::While))
+    return false;
   const Op* yield = op.regions.back()->terminator();
   return yield && result < yield->operands.size() && sums(yield->operands[result]->def);
 }
@@ -71,7 +72,8 @@ private:
       for (std::size_t i = 0; i < op.results.size(); ++i) {
         Value* v = op.results[i].get();
         const bool wide = v->type.dtype == DType::F32 || v->type.dtype == DType::F64;
-        if (wide && !v->type.pointer && !v->type.is_view() && rounds(op, i, in_loop)) noisy_[v] = disturbed(v);
+        if (wide && !v->type.pointer && !v->type.is_view() && rounds(op, i, in_loop))
+          noisy_[v] = disturbed(v);
       }
     }
   }
@@ -80,10 +82,13 @@ private:
     const bool single = v->type.dtype == DType::F32;
     const DType bits_type = single ? DType::I32 : DType::I64;
     const double unit = std::ldexp(1.0, single ? -23 : -52);
-    const auto constant = [&](DType t, auto value) { return builder_.splat(builder_.constant(t, value), v->type.shape); };
+    const auto constant = [&](DType t, auto value) {
+      return builder_.splat(builder_.constant(t, value), v->type.shape);
+    };
     Value* bits = builder_.create(Opcode::Bitcast, {v}, {v->type.with_dtype(bits_type)})->result();
-    Value* mixed = builder_.binary(Opcode::Mul, bits,
-                                   constant(bits_type, single ? std::int64_t{0x2C1B3C6D} : std::int64_t{0x9E3779B97F4A7C1}));
+    Value* mixed = builder_.binary(
+        Opcode::Mul, bits,
+        constant(bits_type, single ? std::int64_t{0x2C1B3C6D} : std::int64_t{0x9E3779B97F4A7C1}));
     Value* up = builder_.binary(Opcode::Lt, mixed, constant(bits_type, std::int64_t{0}));
     Value* factor = builder_.select(up, constant(v->type.dtype, 1 + unit), constant(v->type.dtype, 1 - unit));
     return builder_.binary(Opcode::Mul, v, factor);

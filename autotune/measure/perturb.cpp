@@ -36,7 +36,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 32;
 }
 
-template <class Bits> void perturb_bits(std::span<unsigned char> bytes, DType dtype, double distance, std::uint64_t seed) {
+template <class Bits>
+void perturb_bits(std::span<unsigned char> bytes, DType dtype, double distance, std::uint64_t seed) {
   const auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
   const auto special = static_cast<Bits>(first_special(dtype));
   const auto normal = static_cast<Bits>(Bits{1} << mantissa_bits(dtype)); // the least normal number

@@ -51,8 +51,8 @@ void choose_inputs(Situation& situation, const std::function<const Checker&(cons
   make(situation);
 }
 
-TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference, std::optional<LoadedCandidate> oracle,
-                         double seconds)
+TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference,
+                         std::optional<LoadedCandidate> oracle, double seconds)
     : situation_(std::move(situation)), reference_(std::move(reference)), oracle_(std::move(oracle)),
       stream_(situation_.device) {
   run_reference(seconds);
@@ -72,7 +72,8 @@ void TrialRunner::set_up() {
     timed_.back().upload_inputs(stream_, inputs_->contents);
   }
   const bool apart = device.is_cpu() && has_room_apart(device, bytes);
-  checker_ = std::make_unique<Checker>(situation_, *inputs_, right(), stream_, apart ? nullptr : &timed_.front());
+  checker_ =
+      std::make_unique<Checker>(situation_, *inputs_, right(), stream_, apart ? nullptr : &timed_.front());
 }
 
 void TrialRunner::run_reference(double seconds) {
@@ -83,7 +84,8 @@ void TrialRunner::run_reference(double seconds) {
   Checker::Launched launched;
   choose_inputs(situation_, [&](const Situation&) -> const Checker& {
     set_up();
-    launched = checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
+    launched =
+        checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
     return *checker_;
   });
   if (oracle_ || situation_.host_reference) {

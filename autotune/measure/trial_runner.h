@@ -30,7 +30,8 @@ std::string interpret_check(const LoadedCandidate& candidate, const Situation& s
 class TrialRunner {
 public:
   // Candidates are compared with `oracle` if it is given, and the reference is, too.
-  TrialRunner(Situation situation, LoadedCandidate reference, std::optional<LoadedCandidate> oracle, double seconds);
+  TrialRunner(Situation situation, LoadedCandidate reference, std::optional<LoadedCandidate> oracle,
+              double seconds);
 
   const Measurement& reference() const { return reference_result_; }
   const Situation& situation() const { return situation_; } // with the chosen kind of inputs

@@ -81,7 +81,9 @@ Verification verify(const LoadedCandidate& candidate, const LoadedCandidate& ref
   stage();
   const bool numbers_alone = twist == Twist::special && has_dots(reference.kernel->recorded());
   try {
-    return {outcome_of(checker->check(candidate, numbers_alone ? Strictness::numbers : Strictness::all).verdict), {}};
+    return {
+        outcome_of(checker->check(candidate, numbers_alone ? Strictness::numbers : Strictness::all).verdict),
+        {}};
   } catch (...) {
     return {failure(Status::launch_error), {}};
   }

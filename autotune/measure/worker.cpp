@@ -161,7 +161,8 @@ private:
     situation_.tolerance = request.at("tolerance");
     for (const Message& check : request.at("outputs"))
       situation_.outputs.push_back(output_check_from(check));
-    ask_for_functions(situation_, request, folder_, [this](const Message& question) { return ask(question); });
+    ask_for_functions(situation_, request, folder_,
+                      [this](const Message& question) { return ask(question); });
     const Message& timing = request.at("timing");
     situation_.timing = {.least_seconds = timing.at("least"),
                          .most_seconds = timing.at("most"),

@@ -74,7 +74,7 @@ struct Workload {
     std::optional<Grid> grid;
   } reference = {};
   kiln::tune::Reference::Function reference_function = {}; // the same, on the host; empty: there is none
-  double flops = 0, bytes = 0; // of one launch, for reports; 0: unknown
+  double flops = 0, bytes = 0;                             // of one launch, for reports; 0: unknown
 };
 
 } // namespace kiln::tune

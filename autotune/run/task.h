@@ -30,11 +30,11 @@ struct Task {
   std::vector<std::int64_t> pointer_bytes; // bytes of memory behind each raw pointer, in order
   // Makes the same task for another problem, if possible, so that measurements of that problem can be used.
   std::function<Task(const Problem&)> for_problem;
-  std::vector<OutputCheck> outputs; // how they are compared, if not by default
+  std::vector<OutputCheck> outputs;                       // how they are compared, if not by default
   std::function<std::shared_ptr<ir::Kernel>()> reference; // records a kernel that outputs are compared with
   Config reference_config;
   Reference::Function reference_function; // computes what outputs are compared with; empty: there is none
-  bool deterministic = false; // search only configs that add in the same order as the first seed
+  bool deterministic = false;             // search only configs that add in the same order as the first seed
 
   // Records the kernel for `config`. Throws UserError, also in place of any other exception that the kernel's
   // code throws while it is recorded. That code runs in this process, unlike candidates, so if it does not

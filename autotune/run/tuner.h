@@ -43,7 +43,7 @@ struct TuneOptions {
   bool record = true;         // write trials and the winner to the database
   bool deterministic = false; // search only configs that add in the order of the first seed
   std::vector<OutputCheck> outputs = {}; // how outputs are compared; adds to those of TunedOptions
-  Progress progress = {};     // called after each trial
+  Progress progress = {};                // called after each trial
   std::function<void(const std::string&)> announce = {}; // called with "measuring the default" and the like
   // The value of interruptions() when the caller began, if that was before it called tune(). Any interruption
   // since then ends the run at once.

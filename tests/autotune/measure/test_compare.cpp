@@ -43,7 +43,8 @@ Bytes poison_of(std::size_t bytes, DType t, Pattern pattern) {
 
 // An output whose elements moved to `moved` in runs on perturbed inputs.
 ReferenceOutput reference_of(DType dtype, const Bytes& values, const std::vector<Bytes>& moved) {
-  ReferenceOutput r{dtype, values, {}, Motion(dtype, values.size() / static_cast<std::size_t>(size_of(dtype)))};
+  ReferenceOutput r{
+      dtype, values, {}, Motion(dtype, values.size() / static_cast<std::size_t>(size_of(dtype)))};
   for (const Bytes& run : moved)
     r.motion.add(values, run, {}, {});
   r.motion.settle(values);
@@ -64,7 +65,8 @@ TEST_CASE("an element may differ by a multiple of how far it moves, whatever the
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   std::vector<float> values = random_values(10'000, seed), distance(values.size());
-  for (std::size_t i = 0; i < values.size(); i += 2) // every other element is a small mean next to a large sum
+  for (std::size_t i = 0; i < values.size();
+       i += 2) // every other element is a small mean next to a large sum
     values[i] = 1e-3f * (1 + std::abs(values[i])), values[i + 1] *= 1e6f;
   for (std::size_t i = 0; i < values.size(); ++i)
     distance[i] = std::abs(values[i]) * 1e-6f;
@@ -101,7 +103,8 @@ TEST_CASE("an element that moved too little by chance borrows from those of its 
 }
 
 TEST_CASE("floats that jump where a float decides may jump elsewhere, about as often") {
-  std::vector<float> values(10'000, 1.0f), jumped = values, as_often = values, everywhere(10'000, 2.0f), far = values;
+  std::vector<float> values(10'000, 1.0f), jumped = values, as_often = values, everywhere(10'000, 2.0f),
+                                           far = values;
   for (std::size_t i = 0; i < 10; ++i) {
     jumped[i] = 2;
     as_often[5000 + i] = 2;

@@ -12,8 +12,12 @@ using tune::Argument;
 using tune::tensor_argument;
 using Sizes = std::vector<std::int64_t>;
 
-template <class T> Argument in(Sizes extents) { return tensor_argument(kiln::detail::DTypeOf<T>::value, std::move(extents), true); }
-template <class T> Argument out(Sizes extents) { return tensor_argument(kiln::detail::DTypeOf<T>::value, std::move(extents), false); }
+template <class T> Argument in(Sizes extents) {
+  return tensor_argument(kiln::detail::DTypeOf<T>::value, std::move(extents), true);
+}
+template <class T> Argument out(Sizes extents) {
+  return tensor_argument(kiln::detail::DTypeOf<T>::value, std::move(extents), false);
+}
 Argument indices(std::int64_t n, std::int64_t most) {
   Argument a = in<std::int32_t>({n});
   a.fill = {.kind = tune::Fill::Kind::range, .least = 0, .most = most, .bytes = {}};
@@ -77,7 +81,8 @@ private:
   void add(VerdictCase c) { cases_.push_back(std::move(c)); }
   void add_rows(const std::string& name, std::vector<Argument> arguments,
                 std::function<std::string(const Config&, bool)> ir) {
-    add({name, std::move(arguments), bm_bn(power(0, 2), power(4, 6)), bm_bn(power(0, 3), power(6, 9)), std::move(ir)});
+    add({name, std::move(arguments), bm_bn(power(0, 2), power(4, 6)), bm_bn(power(0, 3), power(6, 9)),
+         std::move(ir)});
   }
   void add_flat(const std::string& name, std::vector<Argument> arguments,
                 std::function<std::string(const Config&, bool)> ir) {
@@ -88,16 +93,17 @@ private:
     const std::int64_t n = between(1000, 5000), kind = between(0, 3);
     add_flat("elementwise " + std::to_string(kind), {in<float>({n}), in<float>({n}), out<float>({n})},
              text_by([kind](bool wrong) {
-               return kernel("elementwise", [=](View<const float, 1> x, View<const float, 1> y, View<float, 1> z) {
-                 auto [i] = program_tile(z, BN);
-                 Tile a = x.tile(i).load();
-                 Tile b = y.tile(i).load();
-                 Tile t = kind == 0   ? Tile(exp(a) - 1.0f)
-                          : kind == 1 ? Tile(log(1.0f + exp(a)) - b)
-                          : kind == 2 ? Tile(relu(a * b - a))
-                                      : Tile(where(a > b, sqrt(abs(a)), b * 1e-3f));
-                 z.tile(i).store(wrong ? Tile(t * 1.0001f) : t);
-               });
+               return kernel("elementwise",
+                             [=](View<const float, 1> x, View<const float, 1> y, View<float, 1> z) {
+                               auto [i] = program_tile(z, BN);
+                               Tile a = x.tile(i).load();
+                               Tile b = y.tile(i).load();
+                               Tile t = kind == 0   ? Tile(exp(a) - 1.0f)
+                                        : kind == 1 ? Tile(log(1.0f + exp(a)) - b)
+                                        : kind == 2 ? Tile(relu(a * b - a))
+                                                    : Tile(where(a > b, sqrt(abs(a)), b * 1e-3f));
+                               z.tile(i).store(wrong ? Tile(t * 1.0001f) : t);
+                             });
              }));
   }
 
@@ -121,15 +127,16 @@ private:
 
   void softmax() {
     const std::int64_t rows = between(20, 60), columns = between(100, 1500);
-    add_rows("softmax denominators", {in<float>({rows, columns}), out<float>({rows})}, text_by([](bool wrong) {
-               return kernel("denominators", [=](View<const float, 2> x, View<float, 1> y) {
-                 auto [m] = program_tile(y, BM);
-                 y.tile(m).store(for_range(BN, x.cols() - (wrong ? 1 : 0), zeros<float>(BM), [&](auto n, auto t) {
-                   Tile last = n + arange(BN) < x.cols() - (wrong ? 1 : 0);
-                   return t + sum(exp(x.tile(m, n).load()) * cast<float>(last), BN);
-                 }));
-               });
-             }));
+    add_rows(
+        "softmax denominators", {in<float>({rows, columns}), out<float>({rows})}, text_by([](bool wrong) {
+          return kernel("denominators", [=](View<const float, 2> x, View<float, 1> y) {
+            auto [m] = program_tile(y, BM);
+            y.tile(m).store(for_range(BN, x.cols() - (wrong ? 1 : 0), zeros<float>(BM), [&](auto n, auto t) {
+              Tile last = n + arange(BN) < x.cols() - (wrong ? 1 : 0);
+              return t + sum(exp(x.tile(m, n).load()) * cast<float>(last), BN);
+            }));
+          });
+        }));
   }
 
   // Terms of size 1000 whose sums are near 0.
@@ -181,21 +188,23 @@ private:
 
   void quantisation() {
     const std::int64_t rows = between(50, 150), columns = between(100, 400);
-    add_rows("int8 quantisation", {in<float>({rows, columns}), out<std::int8_t>({rows, columns}), out<float>({rows})},
+    add_rows("int8 quantisation",
+             {in<float>({rows, columns}), out<std::int8_t>({rows, columns}), out<float>({rows})},
              text_by([](bool wrong) {
-               return kernel("quantisation", [=](View<const float, 2> x, View<std::int8_t, 2> q, View<float, 1> s) {
-                 auto [m] = program_tile(x, BM);
-                 auto squares = for_range(BN, x.cols(), zeros<float>(BM), [&](auto n, auto t) {
-                   Tile v = x.tile(m, n).load();
-                   return t + sum(v * v, BN);
-                 });
-                 Tile scale = sqrt(squares / cast<float>(x.cols())) * 0.03f;
-                 s.tile(m).store(scale);
-                 for_range(BN, x.cols(), [&](auto n) {
-                   Tile t = x.tile(m, n).load() / expand<1>(scale);
-                   q.tile(m, n).store(cast<std::int8_t>(wrong ? Tile(trunc(t)) : Tile(round(t))));
-                 });
-               });
+               return kernel(
+                   "quantisation", [=](View<const float, 2> x, View<std::int8_t, 2> q, View<float, 1> s) {
+                     auto [m] = program_tile(x, BM);
+                     auto squares = for_range(BN, x.cols(), zeros<float>(BM), [&](auto n, auto t) {
+                       Tile v = x.tile(m, n).load();
+                       return t + sum(v * v, BN);
+                     });
+                     Tile scale = sqrt(squares / cast<float>(x.cols())) * 0.03f;
+                     s.tile(m).store(scale);
+                     for_range(BN, x.cols(), [&](auto n) {
+                       Tile t = x.tile(m, n).load() / expand<1>(scale);
+                       q.tile(m, n).store(cast<std::int8_t>(wrong ? Tile(trunc(t)) : Tile(round(t))));
+                     });
+                   });
              }));
   }
 
@@ -204,7 +213,8 @@ private:
     add_flat("integers from logarithms", {in<float>({n}), out<std::int32_t>({n})}, text_by([](bool wrong) {
                return kernel("logarithms", [=](View<const float, 1> x, View<std::int32_t, 1> y) {
                  auto [i] = program_tile(y, BN);
-                 y.tile(i).store(cast<std::int32_t>(log(abs(x.tile(i).load()) + 1.0f) * (wrong ? 1.01e5f : 1e5f)));
+                 y.tile(i).store(
+                     cast<std::int32_t>(log(abs(x.tile(i).load()) + 1.0f) * (wrong ? 1.01e5f : 1e5f)));
                });
              }));
   }
@@ -223,25 +233,27 @@ private:
 
   void best_index() {
     const std::int64_t rows = between(300, 900), columns = between(50, 300);
-    add_rows("index of the best", {in<float>({rows, columns}), out<std::int32_t>({rows})}, text_by([](bool wrong) {
-               return kernel("best", [=](View<const float, 2> x, View<std::int32_t, 1> y) {
-                 auto [m] = program_tile(y, BM);
-                 auto [best, at] = for_range(
-                     BN, x.cols(), state(full<float>(-1e30f, BM), zeros<std::int32_t>(BM)),
-                     [&](auto n, auto best, auto at) {
-                       Tile t = x.tile(m, n).load_or(-1e30f);
-                       Tile here = max(t, BN);
-                       Tile index = cast<std::int32_t>(argmax(t, BN)) + cast<std::int32_t>(Scalar<std::int64_t>(n));
-                       return state(max(best, here), where(here > best, index, at));
-                     });
-                 y.tile(m).store(wrong ? Tile(max(at - 1, 0)) : Tile(at));
-               });
-             }));
+    add_rows(
+        "index of the best", {in<float>({rows, columns}), out<std::int32_t>({rows})}, text_by([](bool wrong) {
+          return kernel("best", [=](View<const float, 2> x, View<std::int32_t, 1> y) {
+            auto [m] = program_tile(y, BM);
+            auto [best, at] = for_range(BN, x.cols(), state(full<float>(-1e30f, BM), zeros<std::int32_t>(BM)),
+                                        [&](auto n, auto best, auto at) {
+                                          Tile t = x.tile(m, n).load_or(-1e30f);
+                                          Tile here = max(t, BN);
+                                          Tile index = cast<std::int32_t>(argmax(t, BN)) +
+                                                       cast<std::int32_t>(Scalar<std::int64_t>(n));
+                                          return state(max(best, here), where(here > best, index, at));
+                                        });
+            y.tile(m).store(wrong ? Tile(max(at - 1, 0)) : Tile(at));
+          });
+        }));
   }
 
   void fake_quantisation() {
     const std::int64_t rows = between(300, 900), columns = between(50, 300);
-    add_rows("sums rounded to steps", {in<float>({rows, columns}), out<float>({rows})}, text_by([](bool wrong) {
+    add_rows("sums rounded to steps", {in<float>({rows, columns}), out<float>({rows})},
+             text_by([](bool wrong) {
                return kernel("steps", [=](View<const float, 2> x, View<float, 1> y) {
                  auto [m] = program_tile(y, BM);
                  auto total = for_range(BN, x.cols(), zeros<float>(BM),
@@ -257,32 +269,37 @@ private:
                return kernel("histogram", [=](View<const std::int32_t, 1> x, View<std::int32_t, 1> h) {
                  auto [i] = program_tile(x, BN);
                  auto inside = i + arange(BN) < x.size();
-                 h.at(cast<std::int64_t>(x.tile(i).load())).atomic_add(full<std::int32_t>(wrong ? 2 : 1, BN), inside);
+                 h.at(cast<std::int64_t>(x.tile(i).load()))
+                     .atomic_add(full<std::int32_t>(wrong ? 2 : 1, BN), inside);
                });
              }));
   }
 
   void float_atomics() {
     const std::int64_t n = between(3000, 9000), bins = between(4, 50);
-    add_flat("atomic sums", {indices(n, bins - 1), in<float>({n}), out<float>({bins})}, text_by([](bool wrong) {
-               return kernel("atomic_sums", [=](View<const std::int32_t, 1> x, View<const float, 1> w, View<float, 1> h) {
-                 auto [i] = program_tile(x, BN);
-                 auto inside = i + arange(BN) < x.size();
-                 h.at(cast<std::int64_t>(x.tile(i).load())).atomic_add(w.tile(i).load() * (wrong ? 1.01f : 1.0f), inside);
-               });
+    add_flat("atomic sums", {indices(n, bins - 1), in<float>({n}), out<float>({bins})},
+             text_by([](bool wrong) {
+               return kernel("atomic_sums",
+                             [=](View<const std::int32_t, 1> x, View<const float, 1> w, View<float, 1> h) {
+                               auto [i] = program_tile(x, BN);
+                               auto inside = i + arange(BN) < x.size();
+                               h.at(cast<std::int64_t>(x.tile(i).load()))
+                                   .atomic_add(w.tile(i).load() * (wrong ? 1.01f : 1.0f), inside);
+                             });
              }));
   }
 
   void scatter() {
     const std::int64_t n = between(2000, 5000);
     add_flat("scatter", {permutation(n, random_), in<float>({n}), out<float>({n})}, text_by([](bool wrong) {
-               return kernel("scatter", [=](View<const std::int32_t, 1> to, View<const float, 1> x, View<float, 1> y) {
-                 auto [i] = program_tile(x, BN);
-                 auto inside = i + arange(BN) < x.size();
-                 auto at = cast<std::int64_t>(to.tile(i).load());
-                 auto moved = wrong ? Tile(where(at == 17, at + 1, at)) : Tile(at); // one element
-                 y.at(moved).store(x.tile(i).load(), inside);
-               });
+               return kernel(
+                   "scatter", [=](View<const std::int32_t, 1> to, View<const float, 1> x, View<float, 1> y) {
+                     auto [i] = program_tile(x, BN);
+                     auto inside = i + arange(BN) < x.size();
+                     auto at = cast<std::int64_t>(to.tile(i).load());
+                     auto moved = wrong ? Tile(where(at == 17, at + 1, at)) : Tile(at); // one element
+                     y.at(moved).store(x.tile(i).load(), inside);
+                   });
              }));
   }
 
@@ -291,8 +308,8 @@ private:
     const std::int64_t n = between(2000, 5000);
     add_flat("append", {in<float>({n}), out<float>({n}), out<std::int32_t>({n}), out<std::int32_t>({1})},
              text_by([](bool wrong) {
-               return kernel("append", [=](View<const float, 1> x, View<float, 1> y, View<std::int32_t, 1> from,
-                                           View<std::int32_t, 1> counter) {
+               return kernel("append", [=](View<const float, 1> x, View<float, 1> y,
+                                           View<std::int32_t, 1> from, View<std::int32_t, 1> counter) {
                  auto [i] = program_tile(x, BN);
                  Tile t = x.tile(i).load();
                  Tile keep = (i + arange(BN) < x.size()) & (t > 0.5f);

@@ -18,7 +18,9 @@ KILN_DIM(BM);
 KILN_DIM(BN);
 
 tune::Space flat_space() { return tune::Space().pow2(BN, 64, 1024).seed({{"BN", 64}}); }
-tune::Space row_space() { return tune::Space().pow2(BM, 1, 4).pow2(BN, 64, 1024).seed({{"BM", 1}, {"BN", 64}}); }
+tune::Space row_space() {
+  return tune::Space().pow2(BM, 1, 4).pow2(BN, 64, 1024).seed({{"BM", 1}, {"BN", 64}});
+}
 tune::TuneOptions short_search(int trials = 5) { return {.effort = tune::quick, .trials = trials}; }
 
 int failures(const tune::Tuning& tuning) {
@@ -45,10 +47,11 @@ TEST_CASE("a small column that is wrong is not forgiven because of a large one")
   const OwnCache cache;
   const auto statistics = kernel("wrong mean", [](View<const float, 2> x, View<float, 2> y) {
     auto [m] = program_tile(x, BM);
-    auto [a, b] = for_range(BN, x.cols(), state(zeros<float>(BM), zeros<float>(BM)), [&](auto n, auto a, auto b) {
-      Tile t = x.tile(m, n).load();
-      return state(a + sum(t * t, BN), b + sum(t, BN));
-    });
+    auto [a, b] =
+        for_range(BN, x.cols(), state(zeros<float>(BM), zeros<float>(BM)), [&](auto n, auto a, auto b) {
+          Tile t = x.tile(m, n).load();
+          return state(a + sum(t * t, BN), b + sum(t, BN));
+        });
     auto rows = Scalar<std::int64_t>(m) + arange(BM);
     y.at(rows, 0).store(a * 1000.0f);
     y.at(rows, 1).store(b / cast<float>(x.cols()) * (value(BN) == 64 ? 1.0f : 3.0f));
@@ -73,10 +76,11 @@ TEST_CASE("a small column that is wrong is not forgiven because of a large one")
 
 TEST_CASE("integers that are made from floats may differ by rounding") {
   const OwnCache cache;
-  const auto logarithms = kernel("integers from logarithms", [](View<const float, 1> x, View<std::int32_t, 1> y) {
-    auto [i] = program_tile(y, BN);
-    y.tile(i).store(cast<std::int32_t>(log(abs(x.tile(i).load()) + 1.0f) * 100000.0f));
-  });
+  const auto logarithms =
+      kernel("integers from logarithms", [](View<const float, 1> x, View<std::int32_t, 1> y) {
+        auto [i] = program_tile(y, BN);
+        y.tile(i).store(cast<std::int32_t>(log(abs(x.tile(i).load()) + 1.0f) * 100000.0f));
+      });
   Stream stream;
   auto x = Tensor<float, 1>::zeros({50000});
   auto y = Tensor<std::int32_t, 1>::zeros({50000});
@@ -115,19 +119,23 @@ TEST_CASE("an output of which nothing can be compared is an error, and one of wh
     z.tile(i).store(x.tile(i).load());
   });
   Stream stream;
-  auto x = Tensor<float, 1>::zeros({1000}), y = Tensor<float, 1>::zeros({1000}), z = Tensor<float, 1>::zeros({1000});
+  auto x = Tensor<float, 1>::zeros({1000}), y = Tensor<float, 1>::zeros({1000}),
+       z = Tensor<float, 1>::zeros({1000});
   CHECK_THAT(error_of([&] { tuned(undefined, flat_space()).tune(stream, short_search(), x, y, z); }),
-             Catch::Contains("parameter 1 (f32): none of its 1000 elements can be compared, because all that the default "
-                             "writes are NaN or infinite") &&
+             Catch::Contains(
+                 "parameter 1 (f32): none of its 1000 elements can be compared, because all that the default "
+                 "writes are NaN or infinite") &&
                  Catch::Contains("{.parameter = 1, .ignored = true}"));
   const tune::Tuning ignoring =
-      tuned(undefined, flat_space(), {.outputs = {{.parameter = 1, .ignored = true}}}).tune(stream, short_search(), x, y, z);
+      tuned(undefined, flat_space(), {.outputs = {{.parameter = 1, .ignored = true}}})
+          .tune(stream, short_search(), x, y, z);
   CHECK(ignoring.found());
   CHECK(failures(ignoring) == 0);
-  CHECK_THAT(error_of([&] {
-               tuned(undefined, flat_space(), {.outputs = {{.parameter = 0}}}).tune(stream, short_search(), x, y, z);
-             }),
-             Catch::Contains("names parameter 0 of kernel \"undefined\", which is no output"));
+  CHECK_THAT(
+      error_of([&] {
+        tuned(undefined, flat_space(), {.outputs = {{.parameter = 0}}}).tune(stream, short_search(), x, y, z);
+      }),
+      Catch::Contains("names parameter 0 of kernel \"undefined\", which is no output"));
   const auto unwritten = kernel("unwritten", [](View<const float, 1> x, View<float, 1> y) {
     auto [i] = program_tile(x, BN);
     y.tile(i).store(x.tile(i).load(), x.tile(i).load() > 100.0f);
@@ -169,16 +177,16 @@ TEST_CASE("the user may declare a tolerance, a comparison and what outputs are c
                                const auto* values = static_cast<const float*>(v.values);
                                const auto* reference = static_cast<const float*>(v.reference);
                                const double ratio = values[3] / reference[3];
-                               return v.extents.at(0) < 900    ? "wrong extents"
+                               return v.extents.at(0) < 900       ? "wrong extents"
                                       : std::abs(ratio - 1) < 0.1 ? ""
                                                                   : "the fourth element is wrong";
                              }}}}) == 3);
   CHECK(calls > 5);
   CHECK(failed({.reference = {exactly, {BN = 32}}}) == 4);
   CHECK(failed({.reference = [](const tune::HostArguments& a) {
-                  for (std::int64_t i = 0; i < a[1].extents[0]; ++i)
-                    a.data<float>(1)[i] = 2 * a.data<float>(0)[i];
-                }}) == 4);
+          for (std::int64_t i = 0; i < a[1].extents[0]; ++i)
+            a.data<float>(1)[i] = 2 * a.data<float>(0)[i];
+        }}) == 4);
   CHECK_THAT(error_of([&] {
                failed({.reference = [](const tune::HostArguments& a) {
                  for (std::int64_t i = 0; i < a[1].extents[0]; ++i)
