@@ -13,6 +13,7 @@
 #include <kiln/autotune/measure/arrays.h>
 #include <kiln/autotune/measure/compare.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
+#include <kiln/autotune/measure/perturb.h>
 
 #include <functional>
 #include <memory>
@@ -76,7 +77,7 @@ public:
 
 private:
   double launch(const LoadedCandidate& candidate, Pattern pattern); // returns the seconds
-  double launch_perturbed(double distance, std::uint64_t seed);
+  double launch_perturbed(double distance, Direction direction, std::uint64_t seed);
   std::vector<unsigned char> output(std::size_t block, Pattern pattern);
   void keep_first(std::size_t block, std::vector<unsigned char> values);
   void keep_second(std::size_t block, const std::vector<unsigned char>& values);

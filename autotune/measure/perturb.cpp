@@ -37,7 +37,8 @@ std::uint64_t mixed(std::uint64_t x) {
 }
 
 template <class Bits>
-void perturb_bits(std::span<unsigned char> bytes, DType dtype, double distance, std::uint64_t seed) {
+void perturb_bits(std::span<unsigned char> bytes, DType dtype, double distance, Direction direction,
+                  std::uint64_t seed) {
   const auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
   const auto special = static_cast<Bits>(first_special(dtype));
   const auto normal = static_cast<Bits>(Bits{1} << mantissa_bits(dtype)); // the least normal number
@@ -50,6 +51,7 @@ void perturb_bits(std::span<unsigned char> bytes, DType dtype, double distance, 
     if (magnitude == 0 || magnitude >= special) continue;
     const Bits step = magnitude < normal ? Bits{1} : far;
     bool up = mixed(stream ^ i) >> 63;
+    if (direction == Direction::inward && (up || magnitude <= step)) continue;
     if (magnitude <= step) up = true; // stays a number of the same sign
     if (static_cast<Bits>(special - magnitude) <= step) up = false;
     const auto moved = static_cast<Bits>(up ? magnitude + step : magnitude - step);
@@ -100,12 +102,13 @@ double rounding_of(const ir::Kernel& kernel) {
   return rounding > 0 ? rounding : spacing_of(DType::F32);
 }
 
-void perturb(std::span<unsigned char> bytes, DType dtype, double distance, std::uint64_t seed) {
+void perturb(std::span<unsigned char> bytes, DType dtype, double distance, Direction direction,
+             std::uint64_t seed) {
   switch (size_of(dtype)) {
-  case 8: return perturb_bits<std::uint64_t>(bytes, dtype, distance, seed);
-  case 4: return perturb_bits<std::uint32_t>(bytes, dtype, distance, seed);
-  case 2: return perturb_bits<std::uint16_t>(bytes, dtype, distance, seed);
-  default: return perturb_bits<std::uint8_t>(bytes, dtype, distance, seed);
+  case 8: return perturb_bits<std::uint64_t>(bytes, dtype, distance, direction, seed);
+  case 4: return perturb_bits<std::uint32_t>(bytes, dtype, distance, direction, seed);
+  case 2: return perturb_bits<std::uint16_t>(bytes, dtype, distance, direction, seed);
+  default: return perturb_bits<std::uint8_t>(bytes, dtype, distance, direction, seed);
   }
 }
 

@@ -152,7 +152,7 @@ TEST_CASE("an output of which nothing can be compared is an error, and one of wh
   CHECK_THAT(little.warnings[0], Catch::StartsWith("only 10 % of the elements of parameter 1 were compared"));
 }
 
-TEST_CASE("the user may declare a tolerance, a comparison and what outputs are compared with") {
+TEST_CASE("the user may declare a tolerance, a comparison and what outputs are compared with", "[slow]") {
   const OwnCache cache;
   const auto twice = kernel("about twice", [](View<const float, 1> x, View<float, 1> y) {
     auto [i] = program_tile(y, BN);
