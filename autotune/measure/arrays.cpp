@@ -64,6 +64,25 @@ void fill_range(unsigned char* to, std::int64_t count, DType t, const Fill& fill
   }
 }
 
+void copy_given(unsigned char* to, const Fill& fill, std::int64_t bytes, std::size_t index) {
+  const auto wanted = static_cast<std::size_t>(bytes);
+  const std::size_t given = fill.bytes ? fill.bytes->size() - fill.first : 0;
+  if (given < wanted)
+    throw UserError("argument " + std::to_string(index + 1) + " of the measured launch has " +
+                    std::to_string(wanted) + " bytes, but only " + std::to_string(given) +
+                    " are given for it");
+  if (wanted) std::memcpy(to, fill.bytes->data() + fill.first, wanted);
+}
+
+// Returns whether all elements of given contents are equal, as those of a new array often are. Such contents
+// hide errors, for instance elements at wrong places.
+bool is_constant(const Fill& fill, std::int64_t bytes, std::int64_t element) {
+  if (!fill.bytes || fill.bytes->size() - fill.first < static_cast<std::size_t>(bytes)) return false;
+  const unsigned char* data = fill.bytes->data() + fill.first;
+  return bytes <= element ||
+         std::memcmp(data, data + element, static_cast<std::size_t>(bytes - element)) == 0;
+}
+
 // Puts in only a few special values, since one NaN in a row makes the whole row of a product NaN.
 void sprinkle_special(unsigned char* to, std::int64_t count, DType t, Random& random) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -224,21 +243,17 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     unsigned char* to = contents.blocks[static_cast<std::size_t>(place.block)].data() + place.begin;
     Random random(seed + 0x1000 * (i + 1));
     const std::int64_t count = place.bytes / size_of(a.dtype);
-    switch (a.fill.kind) {
-    case Fill::Kind::random:
+    // Special values could make a kernel read outside of its arrays, or loop forever.
+    const bool varied = values != Values::usual && is_float(a.dtype) && !place.steers;
+    if (a.fill.kind == Fill::Kind::bytes && !(varied && is_constant(a.fill, place.bytes, size_of(a.dtype))))
+      copy_given(to, a.fill, place.bytes, i);
+    else if (a.fill.kind == Fill::Kind::range)
+      fill_range(to, count, a.dtype, a.fill, random);
+    else
       fill_random(to, count, a.dtype, random);
-      if (is_float(a.dtype) && values == Values::special) sprinkle_special(to, count, a.dtype, random);
-      if (is_float(a.dtype) && values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
-      break;
-    case Fill::Kind::range: fill_range(to, count, a.dtype, a.fill, random); break;
-    case Fill::Kind::bytes:
-      if (a.fill.bytes.size() != static_cast<std::size_t>(place.bytes))
-        throw UserError("argument " + std::to_string(i + 1) + " of the measured launch has " +
-                        std::to_string(place.bytes) + " bytes, but " + std::to_string(a.fill.bytes.size()) +
-                        " are given for it");
-      if (!a.fill.bytes.empty()) std::memcpy(to, a.fill.bytes.data(), a.fill.bytes.size());
-      break;
-    }
+    if (!varied || a.fill.kind == Fill::Kind::range) continue;
+    if (values == Values::special) sprinkle_special(to, count, a.dtype, random);
+    if (values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
   }
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)
     contents.hashes.push_back(hash_of(contents.blocks[i].data(), contents.blocks[i].size()));

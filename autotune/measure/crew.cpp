@@ -19,7 +19,8 @@ std::string Answer::text(const char* name, const char* otherwise) const {
   return at != message.end() && at->is_string() ? at->get<std::string>() : otherwise;
 }
 
-Crew::Crew(int threads) : threads_(threads), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Crew::Crew(int threads, GivenContents given)
+    : threads_(threads), given_(std::move(given)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Crew::~Crew() {
   if (wake_ >= 0) close(wake_);
@@ -51,7 +52,10 @@ std::unique_ptr<WorkerProcess> Crew::start(Role role) {
     environment.push_back("KILN_NUM_THREADS=1");
   else if (threads_ > 0)
     environment.push_back("KILN_NUM_THREADS=" + std::to_string(threads_));
-  auto process = std::make_unique<WorkerProcess>(command_, folder_->path(), environment);
+  std::vector<int> descriptors;
+  for (const auto& bytes : given_)
+    descriptors.push_back(bytes->descriptor());
+  auto process = std::make_unique<WorkerProcess>(command_, folder_->path(), environment, descriptors);
   ++totals.processes;
   return process;
 }

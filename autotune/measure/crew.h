@@ -32,8 +32,9 @@ class Crew {
 public:
   enum class Role : std::uint8_t { compile, run };
 
-  // `threads` is the number of threads that run a CPU kernel; 0: the default.
-  explicit Crew(int threads);
+  // `threads` is the number of threads that run a CPU kernel; 0: the default. Each process inherits the memory
+  // `given`.
+  Crew(int threads, GivenContents given);
   ~Crew(); // removes the folder of the processes, which must have ended
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
@@ -65,6 +66,7 @@ public:
 
 private:
   int threads_;
+  GivenContents given_;
   int wake_ = -1;
   std::atomic<bool> interrupted_{false};
   Clock::time_point until_ = Clock::time_point::max();

@@ -24,6 +24,7 @@ struct MemoryPlan {
     std::int64_t begin = 0; // the argument's lowest byte in the block
     std::int64_t data = 0;  // the byte that its pointer points to
     std::int64_t bytes = 0;
+    bool steers = false; // its contents decide on addresses or loops; see steering.h
   };
   std::vector<Block> blocks;
   std::vector<Place> places; // one per argument

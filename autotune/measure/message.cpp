@@ -83,9 +83,10 @@ std::optional<Message> MessageReader::next() {
   return message;
 }
 
-Message to_message(const Argument& a) {
+Message to_message(const Argument& a, int descriptor) {
   Message fill{{"kind", static_cast<int>(a.fill.kind)}, {"least", a.fill.least}, {"most", a.fill.most}};
-  if (a.fill.kind == Fill::Kind::bytes) fill["bytes"] = Message::binary(a.fill.bytes);
+  if (a.fill.kind == Fill::Kind::bytes && a.fill.bytes)
+    fill.update({{"descriptor", descriptor}, {"size", a.fill.bytes->size()}, {"first", a.fill.first}});
   return {{"kind", static_cast<int>(a.kind)},
           {"dtype", static_cast<int>(a.dtype)},
           {"readonly", a.readonly},
@@ -113,7 +114,10 @@ Argument argument_from(const Message& m) {
   a.fill.kind = static_cast<Fill::Kind>(fill.at("kind").get<int>());
   a.fill.least = fill.at("least");
   a.fill.most = fill.at("most");
-  if (auto at = fill.find("bytes"); at != fill.end()) a.fill.bytes = at->get_binary();
+  if (auto at = fill.find("descriptor"); at != fill.end()) {
+    a.fill.bytes = std::make_shared<const SharedBytes>(at->get<int>(), fill.at("size").get<std::size_t>());
+    a.fill.first = fill.at("first");
+  }
   return a;
 }
 

@@ -44,11 +44,14 @@ std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments) {
   for (Argument& a : arguments) {
     if (a.kind == Argument::Kind::pointer) return std::nullopt;
     if (a.kind != Argument::Kind::view) continue;
-    if (a.fill.kind != Fill::Kind::random) return std::nullopt;
+    const bool given = a.fill.kind == Fill::Kind::bytes && is_float(a.dtype);
+    if (a.fill.kind != Fill::Kind::random && !given) return std::nullopt;
+    const std::int64_t low = bytes_of(a, 0).low;
     for (std::int64_t& extent : a.extents) {
       extents.push_back(extent);
       extent = smaller(extent);
     }
+    if (given) a.fill.first += static_cast<std::size_t>(bytes_of(a, 0).low - low);
   }
   for (Argument& a : arguments) {
     const auto value = static_cast<std::int64_t>(a.word);

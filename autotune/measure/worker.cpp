@@ -1,13 +1,14 @@
 // Implements the worker's message loop, its resource limits, and its end when the tuner is gone.
 #include <kiln/autotune/measure/worker.h>
 
+#include <kiln/autotune/measure/supervisor.h>
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/autotune/measure/verify.h>
+#include <kiln/autotune/measure/worker_process.h>
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/sanitized.h>
 #include <kiln/jit/base/version.h>
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -18,7 +19,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -29,14 +29,6 @@ namespace {
 constexpr double answer_seconds = 60;
 
 // --- The end of the tuner ----------------------------------------------------------------------------------
-
-std::atomic<int> tuner_id{0};
-
-// The parent's thread that started this process has ended. If the whole parent process has ended, so must
-// this one; the watcher below usually does that first.
-void on_parent_signal(int) {
-  if (getppid() != tuner_id.load()) alarm(3);
-}
 
 // Removes only folders that a tuner created: see WorkFolder.
 void remove_folder(const std::filesystem::path& folder) {
@@ -199,14 +191,11 @@ private:
 
 } // namespace
 
-int run_worker(int socket, const char* folder, int parent) {
-  tuner_id = parent;
-  std::signal(SIGUSR1, on_parent_signal);
-  prctl(PR_SET_PDEATHSIG, SIGUSR1);
-  if (getppid() != parent) end_without_tuner(folder);
+int run_worker(const char* folder, int tuner) {
+  continue_supervised(tuner);
   limit(RLIMIT_CORE, 0);
-  std::thread(watch, socket, std::filesystem::path(folder)).detach();
-  Worker(socket).serve();
+  std::thread(watch, worker_socket, std::filesystem::path(folder)).detach();
+  Worker(worker_socket).serve();
   end_without_tuner(folder);
 }
 

@@ -1,6 +1,6 @@
 // Runs the process that compiles and runs candidates for a tuner: `kiln tune-worker`.
 //
-// Only LiveMeasurer starts it, with a socket as descriptor 3. It processes one message after another until
+// Only LiveMeasurer starts it, with the descriptors of worker_process.h. It processes one message after another until
 // the socket closes; it then removes the tuner's folder, since the tuner is gone.
 //
 //   setup     {role, device, arguments, seed, tolerance, timing, reference}: what all trials have in common;
@@ -24,7 +24,7 @@
 
 namespace kiln::tune {
 
-// Returns the exit code.
-int run_worker(int socket, const char* folder, int parent);
+// Works for the process `tuner`, which has started this one, until that ends. Returns the exit code.
+int run_worker(const char* folder, int tuner);
 
 } // namespace kiln::tune

@@ -89,9 +89,11 @@ Machine machine_for(Device device, const TuneOptions& options) {
 
 Config Tuning::config() const {
   if (!search.best && search.trials.empty() && search.stopped_by == "seconds")
-    throw UserError(fmt::format(
-        "tuning {}: the budget of {:.3g} s ended before the default was measured; give it more time",
-        task->kernel, budget_seconds));
+    throw UserError(fmt::format("tuning {}: the budget of {:.3g} s ended before the default was measured; {}",
+                                task->kernel, budget_seconds,
+                                suspicion.empty()
+                                    ? "give it more time"
+                                    : "give it more time unless it is an endless loop; " + suspicion));
   if (!search.best) {
     std::map<std::string, int> kinds;
     for (const Trial& trial : search.trials)
@@ -114,17 +116,21 @@ const Measurement* Tuning::of(const Point& point) const {
   return nullptr;
 }
 
+void check_tunable(const Task& task) {
+  if (is_empty(task.problem))
+    throw UserError("tuning " + task.kernel + " for " + task.problem.to_string() +
+                    ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
+  if (compile_policy() == CompilePolicy::forbid)
+    throw UserError("tuning " + task.kernel +
+                    " compiles kernels, which the compile policy forbids; tune with " +
+                    "KILN_COMPILE_POLICY=allow, and ship the result with `kiln records export`");
+}
+
 Tuning tune(const Task& given, const TuneOptions& requested) {
   const double begin = now();
   TuneOptions options = requested;
   options.interruptions_before = interruptions_before(requested);
-  if (is_empty(given.problem))
-    throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
-                    ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
-  if (compile_policy() == CompilePolicy::forbid)
-    throw UserError("tuning " + given.kernel +
-                    " compiles kernels, which the compile policy forbids; tune with " +
-                    "KILN_COMPILE_POLICY=allow, and ship the result with `kiln records export`");
+  check_tunable(given);
   Tuning tuning;
   tuning.strategy = options.strategy;
   const auto own = std::make_shared<Task>(given);
@@ -207,6 +213,7 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound)
     forget_machine(task.device, RecordStore::standard_folder());
   tuning.checked = measurer.checked();
+  if (tuning.search.trials.empty()) tuning.suspicion = measurer.suspicion();
   tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
   return tuning;
 }

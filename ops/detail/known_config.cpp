@@ -46,7 +46,7 @@ struct KeyHash {
 };
 
 // With more answers than this, all of them are dropped to limit the memory.
-constexpr std::size_t most_answers = 1 << 16;
+constexpr std::size_t most_answers = 1 << 14;
 
 class Answers {
 public:
