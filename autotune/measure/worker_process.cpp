@@ -2,11 +2,11 @@
 #include <kiln/autotune/measure/worker_process.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/errno_text.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -28,8 +28,7 @@ constexpr int worker_socket = 3;
 constexpr std::size_t kept_errors = 4096;
 
 [[noreturn]] void cannot_start(const char* call, int error) {
-  throw TargetError(std::string("a measuring process cannot be started:  ") + call + ": " +
-                    std::strerror(error));
+  throw TargetError(std::string("a measuring process cannot be started: ") + call + ": " + errno_text(error));
 }
 
 class Descriptors { // closes descriptors that were not taken
