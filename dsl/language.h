@@ -15,6 +15,7 @@
 #include <kiln/dsl/reduce.h>
 #include <kiln/dsl/view.h>
 
+#include <kiln/dsl/address.h>
 #include <kiln/dsl/random.h>
 #include <kiln/dsl/raw.h>
 #include <kiln/dsl/recipe.h>

@@ -91,7 +91,7 @@ private:
       operands.push_back(&value(v));
     Cells result = evaluate_tiles(op, operands);
     if (op.num_results() != 1) return;
-    if (options_.observe) options_.observe(*op.result(), result);
+    if (options_.observe && !op.result()->type.is_view()) options_.observe(*op.result(), result);
     values_[op.result()] = std::move(result);
   }
 

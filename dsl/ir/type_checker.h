@@ -79,6 +79,8 @@ private:
   void elementwise();
   void source();
   void view_fact();
+  void view_slice();
+  void view_of();
   void constant();
   void arange();
   void program_tile();

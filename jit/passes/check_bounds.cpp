@@ -144,13 +144,19 @@ AtomicAccess atomic_access(const Op& op) {
   return access;
 }
 
+// How an error names a view.
+std::string name_of(const Value* view) {
+  if (view->def && view->def->is(Opcode::ViewSlice)) return "a slice of " + name_of(view->def->operand(0));
+  if (view->def) return "a view of a pointer";
+  return view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
+}
+
 void assert_in_bounds(Builder& build, DataDependence& data, const char* what, Value* view,
                       std::span<Value* const> indices, Value* mask) {
   LanesInside lanes(build);
   for (const Value* index : indices)
     if (Value* inside = lanes.of(index)) mask = mask ? build.binary(Opcode::And, mask, inside) : inside;
-  const std::string name =
-      view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
+  const std::string name = name_of(view);
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     Value* index = indices[axis];
     if (!data.of(index)) continue;

@@ -306,6 +306,10 @@ private:
   std::size_t origin(const Value* v) const {
     while (v->def) {
       switch (v->def->code) {
+      case Opcode::Bitcast: // of an address, or of a pointer to another dtype
+        if (!v->def->operand(0)->type.pointer) return kernel_.body.args.size();
+        v = v->def->operand(0);
+        break;
       case Opcode::PtrAdd:
       case Opcode::ViewData:
       case Opcode::ViewPtrs:

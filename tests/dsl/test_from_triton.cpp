@@ -75,8 +75,8 @@ const auto sort = kernel("sort", [](View<const float, 1> in, View<float, 1> out)
   Tile x = in.tile(offset(BN, 0)).load_or(NAN);
   Tile i = arange(BN);
   auto less = [](auto a, auto b) { return (a < b) | (isnan(b) & !isnan(a)); };
-  auto before = less(expand<0>(x), expand<1>(x)) |
-                ((!less(expand<1>(x), expand<0>(x))) & (expand<0>(i) < expand<1>(i)));
+  auto before =
+      less(expand<0>(x), expand<1>(x)) | (~less(expand<1>(x), expand<0>(x)) & (expand<0>(i) < expand<1>(i)));
   out.at(sum(before, axis<1>)).store(x); // what lies past the end of `out` is not written
 });
 
@@ -163,7 +163,15 @@ void record_memory() {
     ignore(u.at(expand<1>(rows), cols).load(), u.tile(m, n + 64).load(), v.tile(m, n).ptrs());
     v.at(expand<1>(rows), cols).store(x);
     ignore(v.tile(m, n).mask());
+    ignore(u.slice(1, 0, 3), raw::view(p, {3, 4}), raw::load_as<std::uint32_t>(p));
   });
+  record("addresses",
+         [](View<const std::uint64_t, 1> table, View<const std::uint8_t, 1> bytes, View<float, 2> v) {
+           auto [i, j] = program_tile(v, each, BN);
+           ignore(raw::pointer<float>(table.at(0).load()), load_as<std::uint32_t>(bytes.at(0)));
+           Tile<float, BM, 64> x = zeros<float>(BM, constant<64>);
+           ignore(i, j, x);
+         });
   record("atomics", [](View<float, 2> v, View<std::int32_t, 1> flags, raw::Ptr<float> p) {
     auto [m, n] = program_tile(v, BM, BN);
     Tile cols = n + arange(BN);

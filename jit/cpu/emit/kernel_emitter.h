@@ -121,6 +121,7 @@ private:
     int step = 1; // elements from one lane to the next; 0: a vector of addresses, or one for all lanes
     llvm::Value* stride = nullptr; // the step if it is no constant; `address` is then lane 0's, and `step` 0
     llvm::Value* mask = nullptr;   // the lanes that may be accessed; null: all
+    int align = 0;                 // what addresses are multiples of, in bytes; 0: the size of an element
   };
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);

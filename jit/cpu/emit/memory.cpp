@@ -268,7 +268,7 @@ Value* KernelEmitter::operand_element(Nest& nest, const ir::Value* v, const Indi
 Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                                   const Indices& at) {
   llvm::Type* element_type = memory_type(context_, t);
-  llvm::Align align(static_cast<unsigned>(size_of(t)));
+  llvm::Align align(static_cast<unsigned>(access.align ? access.align : size_of(t)));
   bool many = is_vector(access.address);
   bool varies = many;
   for (const Index& index : at)

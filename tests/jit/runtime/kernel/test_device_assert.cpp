@@ -107,6 +107,26 @@ TEST_CASE("a single element read or written outside of its view is an error when
   CHECK(checked_error(masked, 100) == "no error");
 }
 
+TEST_CASE("an index outside of a slice or of a view of a pointer is an error when debugging") {
+  const auto sliced = kernel("sliced", [](View<float, 1> y, View<const Index, 1> at) {
+    y.at(0).store(y.slice(0, 10, 30).at(at.at(0).load()).load() + 1.f);
+  });
+  const std::string slice_line = KILN_HERE(-2);
+  CHECK(checked_error(sliced, 19) == "no error");
+  const std::string error = checked_error(sliced, 20);
+  CHECK(error == slice_line +
+                     ": device_assert failed: a read by index lies outside the view (a slice of parameter 1) "
+                     "along axis 0 (mask it off or fix the index): 20 < 20 is false; kernel sliced, program "
+                     "(0)");
+  const auto made = kernel("made", [](View<float, 1> y, View<const Index, 1> at) {
+    raw::view(y.data(), {50}).at(at.at(0).load()).atomic_add(1.f);
+  });
+  CHECK(checked_error(made, 49) == "no error");
+  CHECK(checked_error(made, 50).find(
+            "an atomic by index lies outside the view (a view of a pointer) along axis 0") !=
+        std::string::npos);
+}
+
 TEST_CASE("an atomic outside of its view is an error when debugging") {
   const auto add = kernel("add", [](View<float, 1> y, View<const Index, 1> at) {
     Tile i = at.at(0).load() + arange(4_c);
