@@ -12,7 +12,9 @@
 #include <kiln/dsl/control.h>
 #include <kiln/dsl/debug.h>
 #include <kiln/dsl/join.h>
+#include <kiln/dsl/lookup.h>
 #include <kiln/dsl/reduce.h>
+#include <kiln/dsl/sort.h>
 #include <kiln/dsl/view.h>
 
 #include <kiln/dsl/random.h>

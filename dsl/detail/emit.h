@@ -141,6 +141,20 @@ Handle emit_reduce(ir::Opcode combine, Handle x, int axis, const TypeInfo& resul
 Handle emit_arg_reduce(ir::Opcode compare, Handle x, int axis, const DimInfo& extent, const TypeInfo& result);
 Handle emit_scan(ir::Opcode combine, Handle x, int axis, bool reverse, const TypeInfo& result);
 
+// Record a gather along `axis`. Indices of rank 1 are the same along all other axes of the result; others are
+// broadcast to it. emit_positions takes the positions first, first + 1, ... or, backwards, first, first - 1, ...
+// as indices; `first` is an integer scalar.
+Handle emit_gather(Handle tile, Handle indices, int axis, const TypeInfo& result);
+Handle emit_positions(Handle tile, Handle first, bool backwards, int axis, const TypeInfo& result);
+// Records the extent minus one.
+Handle emit_last_index(const DimInfo& extent);
+// Throws UserError if a position that is known while recording cannot be on an axis of this extent.
+void check_position(const char* function, std::int64_t position, const DimInfo& extent);
+// Records a sort. Writes the sorted elements and their indices to `results`.
+void emit_sort(Handle tile, int axis, bool descending, const TypeInfo& sorted, Handle* results);
+// Records a histogram. The mask may be null.
+Handle emit_histogram(Handle tile, const Handle* mask, const TypeInfo& bins);
+
 // Create, destroy, read and assign the variable of a Var.
 std::uint64_t variable_create(Handle initial);
 void variable_destroy(std::uint64_t id) noexcept;

@@ -2,6 +2,7 @@
 #include <kiln/dsl/ir/evaluate_tiles.h>
 
 #include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/evaluate_lookups.h>
 
 namespace kiln::ir {
 
@@ -267,6 +268,8 @@ Cells evaluate_tiles(const Op& op, std::span<const Cells* const> in) {
   case Opcode::Reshape: return *in[0];
   case Opcode::Extract: return extract(op, *in[0]);
   case Opcode::Permute: return permute(op, *in[0]);
+  case Opcode::Gather: return evaluate_gather(op, *in[0], *in[1]);
+  case Opcode::Histogram: return evaluate_histogram(op, *in[0], op.integer("has_mask") ? in[1] : nullptr);
   case Opcode::ViewLoad:
   case Opcode::ViewStore:
   case Opcode::ViewGather:

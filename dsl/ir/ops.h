@@ -24,6 +24,7 @@ enum class OpClass : std::uint8_t {
   Convert,
   Source, // has no tiles as operands: constants, program indices, properties of views
   Shape,  // moves elements without computing
+  Lookup, // an element of a result depends on the values of a whole tile
   Memory,
   Atomic,
   Dot,
@@ -121,6 +122,17 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
     "the elements whose index along `axis` is `index`, without that axis")                                   \
   X(Permute, "permute", Shape, 1, 1, 0, Pure, "result axis i is operand axis `order`[i]")                    \
   X(Reshape, "reshape", Shape, 1, 1, 0, Pure, "the same elements in row-major order under another shape")    \
+  /* Elements by value: gathers, sorts, histograms */                                                        \
+  X(Gather, "gather", Lookup, 2, 1, 0, Pure,                                                                 \
+    "tile x, tile of indices (i32 or i64, the extents of x except along `axis`) -> the elements of x with "  \
+    "these indices along `axis`; zero where an index is negative or not below the extent")                   \
+  X(Sort, "sort", Lookup, 1, 2, 0, Pure,                                                                     \
+    "tile -> its first elements along `axis` in ascending order (descending = 1: in descending order), and " \
+    "their indices (i32); as many as the results have along `axis`; equal elements keep their order, -0 is " \
+    "below 0, and NaN above every number")                                                                   \
+  X(Histogram, "histogram", Lookup, -1, 1, 0, Pure,                                                          \
+    "tile of integers, [mask] -> i32 tile of rank 1: how many elements are 0, 1, ...; others are not "       \
+    "counted")                                                                                               \
   /* Memory */                                                                                               \
   X(ViewLoad, "view_load", Memory, -1, 1, 0, Read,                                                           \
     "view, one i64 offset per view axis, [mask], [other] -> tile; attribute axes: the view axis of each "    \

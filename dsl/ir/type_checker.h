@@ -87,6 +87,12 @@ private:
   void dot();
   void debug();
 
+  // type_rules_lookup.cpp
+  void lookup();
+  void gather();
+  void sort();
+  void histogram();
+
   // type_rules_memory.cpp
   void view_memory();
   void view_indexed();

@@ -301,6 +301,7 @@ void Checker::run() {
   }
   switch (op_.info().cls) {
   case OpClass::Shape: return shape();
+  case OpClass::Lookup: return lookup();
   case OpClass::Atomic: return atomic();
   case OpClass::Dot: return dot();
   case OpClass::Collective: return collective();
@@ -348,7 +349,7 @@ void check_attributes(const Op& op, std::vector<std::string>& problems) {
         words += (words.empty() ? "" : ", ") + std::string(word);
       problems.push_back("the attribute " + name + " is \"" + std::get<std::string>(value) +
                          "\", expected one of: " + words);
-    } else if (name == "has_mask" || name == "has_other" || name == "reverse") {
+    } else if (name == "has_mask" || name == "has_other" || name == "reverse" || name == "descending") {
       std::int64_t flag = std::get<std::int64_t>(value);
       if (flag != 0 && flag != 1)
         problems.push_back("the attribute " + name + " is " + std::to_string(flag) + ", expected 0 or 1");

@@ -37,6 +37,7 @@ constexpr Row table[] = {
     {Opcode::MulHi, integers}, {Opcode::Shl, integers},  {Opcode::Shr, integers},
     {Opcode::Not, logical},    {Opcode::And, logical},   {Opcode::Or, logical},
     {Opcode::Xor, logical},    {Opcode::Arange, words},  {Opcode::Dot, floats | bytes},
+    {Opcode::Histogram, integers},
 };
 
 std::string names_of(unsigned bits) {

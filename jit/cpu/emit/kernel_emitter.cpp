@@ -168,6 +168,8 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::If: return emit_if_op(op);
   case Opcode::Dot: return emit_dot(op);
   case Opcode::Scan: return emit_scan(op);
+  case Opcode::Sort: return emit_sort(op);
+  case Opcode::Histogram: return emit_histogram(op);
   case Opcode::ViewStore:
   case Opcode::ViewScatter:
   case Opcode::Store: return emit_store(op);

@@ -172,6 +172,14 @@ private:
   Values addresses_apart(Nest& nest, const Access& access, llvm::Type* element);
   void store_apart(Nest& nest, const Access& access, llvm::Value* bits, llvm::Align align);
 
+  // lookup.cpp: elements of tiles by index, histograms
+  llvm::Value* gathered(Nest& nest, const ir::Op& op, const Indices& at);
+  void emit_histogram(const ir::Op& op);
+
+  // sort.cpp
+  class Sorter;
+  void emit_sort(const ir::Op& op);
+
   // nest.cpp: loops over a domain
   bool can_join(const Root& root) const;
   void add_root(Root root);

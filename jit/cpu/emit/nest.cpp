@@ -44,7 +44,7 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& 
       (v->type.is_scalar() && !v->def->operands.empty() && is_root(*v->def)))
     return false;
   if (v->type.is_scalar()) return false; // computed in place, after a flush if necessary
-  bool keeps = identity && v->def->info().cls != ir::OpClass::Shape;
+  bool keeps = identity && !moves_elements(*v->def);
   for (const ir::Value* operand : v->def->operands)
     if (!operand->type.is_view() && touches_pending(operand, keeps, seen)) return true;
   return false;
@@ -70,7 +70,7 @@ bool KernelEmitter::can_join(const Root& root) const {
   if (captures) return false;
   const ir::Op& op = root.kind == Root::Kind::Fill ? *root.value->def : *root.op;
   for (const ir::Value* v : op.operands)
-    if (!v->type.is_view() && touches_pending(v, op.info().cls != ir::OpClass::Shape)) return false;
+    if (!v->type.is_view() && touches_pending(v, !moves_elements(op))) return false;
   return true;
 }
 

@@ -27,8 +27,13 @@ bool is_root(const Op& op) {
   case ir::OpClass::Collective:
   case ir::OpClass::Control:
   case ir::OpClass::Debug: return true;
+  case ir::OpClass::Lookup: return !op.is(Opcode::Gather);
   default: return op.info().effect == ir::Effect::Write;
   }
+}
+
+bool moves_elements(const Op& op) {
+  return op.info().cls == ir::OpClass::Shape || op.info().cls == ir::OpClass::Lookup;
 }
 
 namespace {
@@ -65,6 +70,7 @@ int own_cost(const Op& op) {
   case Opcode::Rem:
   case Opcode::Sqrt:
   case Opcode::Rsqrt: return tuning::division_cost;
+  case Opcode::Gather:
   case Opcode::ViewGather:
   case Opcode::Load: return tuning::gather_cost;
   default: break;
@@ -210,6 +216,7 @@ private:
     std::set<Evaluation>& evaluations = evaluations_[v];
     bool repeated_by_broadcast = false;
     for (const Op* user : users_[v]) {
+      if (user->is(Opcode::Gather) && user->operand(0) == v) return (void)plan_.buffers_.insert(v); // rule 5
       const Place place = places_.at(user);
       const Value* result = user->num_results() == 1 ? user->result() : nullptr;
       if (is_root(*user) || !result || !result->type.is_tile()) {

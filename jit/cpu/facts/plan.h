@@ -16,7 +16,8 @@
 //      for every row; or it is cheap, but would be evaluated so many times that the code would double with
 //      each stage of an algorithm such as an FFT;
 //   4. evaluating it takes so many operations that LLVM would be slow to compile the nest, or a chain so long
-//      that the recursion through its operands would overflow the stack.
+//      that the recursion through its operands would overflow the stack;
+//   5. a gather takes elements of it by index, or it is the result of a sort or a histogram.
 // Costs are counted in additions. The thresholds are a heuristic: a buffer costs one store and one load an
 // element, which is about four additions if the tile fits the L1 cache (tuning.h).
 #pragma once
@@ -43,6 +44,8 @@ private:
 
 // Whether `op` has a loop nest of its own, instead of being evaluated inside others.
 bool is_root(const ir::Op& op);
+// Whether an element of the result may depend on elements of an operand with other indices.
+bool moves_elements(const ir::Op& op);
 // Whether `op` is a function such as exp: many instructions, each of which waits for the one before.
 bool has_long_latency(const ir::Op& op);
 

@@ -124,6 +124,9 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::Reduce: return emit_reduce(op);
   case Opcode::Scan: return emit_scan(op);
   case Opcode::Dot: return emit_dot(op);
+  case Opcode::Gather: return emit_gather(op);
+  case Opcode::Sort: return emit_sort(op);
+  case Opcode::Histogram: return emit_histogram(op);
   case Opcode::Reshape: return emit_reshape(op);
   case Opcode::AtomicRmw:
   case Opcode::AtomicCas: return emit_atomic(op);

@@ -204,6 +204,14 @@ private:
   llvm::Value* shuffle(llvm::Value* v, const std::function<llvm::Value*(llvm::Value*)>& word);
   Values combine(const ir::Op& op, const Values& a, const Values& b);
 
+  // lookup.cpp, sort.cpp
+  std::function<llvm::Value*(int)> row_major(const LinearLayout& layout, const ir::Type& type);
+  void clear_padding(Values& values, const LinearLayout& layout, const ir::Type& type);
+  void emit_gather(const ir::Op& op);
+  void emit_histogram(const ir::Op& op);
+  class Sorter; // sort.cpp
+  void emit_sort(const ir::Op& op);
+
   // dot.cpp, scan.cpp, atomics.cpp
   void emit_dot(const ir::Op& op);
   // A factor on its way into fragments: in registers already, or in shared memory.
