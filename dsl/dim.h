@@ -18,8 +18,16 @@
 KILN_API_BEGIN
 namespace kiln {
 
+// Holds functions with names that kernels have too, such as sort and take. C++ finds them by their arguments:
+// sort(x, BN) calls the function, although `using namespace kiln` does not make its name visible, so that a
+// program may call a kernel sort. Where it does, and where another function of that name is nearer, the function
+// can be called as tile_functions::sort(x, BN).
+namespace tile_functions {
+struct Associated {}; // the base class by which C++ finds them
+} // namespace tile_functions
+
 // The base class of all dimensions.
-struct Dimension {
+struct Dimension : tile_functions::Associated {
   // Reports the use as a number of the host, as in `int n = BM`.
   template <class N>
     requires std::is_arithmetic_v<N>

@@ -59,6 +59,8 @@ template <class I> Handle record_position(const I& i, Location loc) {
 }
 } // namespace detail
 
+namespace tile_functions {
+
 // Returns the elements of x whose positions along the axis are given by `indices`, a tile of integers: for
 // rank 2 and the last axis, result[i, j] = x[i, indices[i, j]]. The indices have the dimensions of x, or 1,
 // except along the axis, where they have the result's. Indices of rank 1 are used along all other axes:
@@ -206,6 +208,7 @@ auto flip(const X& x, A, detail::Location loc = detail::Location::current()) {
     return Poison{};
   }
 }
+} // namespace tile_functions
 
 namespace detail {
 // How cat puts two tiles together along axis number N: as halves of an axis of twice the length, or as parts of
@@ -258,6 +261,8 @@ template <int N, class X, class Y> auto cat_parts(const X& x, const Y& y, Locati
 }
 } // namespace detail
 
+namespace tile_functions {
+
 // Returns the elements of x followed by those of y along the axis. The tiles have the same dimensions, and the
 // axis gets twice its dimension: cat(x, y, BN) is a tile [BM, BN * 2]. Along the axis, the dimensions may be two
 // constants instead, of which the result has the sum. Different dtypes are promoted.
@@ -298,7 +303,7 @@ auto histogram(const X& x, D, detail::Location loc = detail::Location::current()
         detail::emit_histogram(tile, nullptr, detail::type_info<std::int32_t, detail::Shape<D>>));
   }
 }
-// The same of the elements for which the mask, a tile of bool, is true.
+// Counts only the elements for which the mask, a tile of bool, is true.
 template <class X, detail::IsDimension D, class M>
   requires(detail::Operands<X> && detail::Operands<M>)
 auto histogram(const X& x, D, const M& mask, detail::Location loc = detail::Location::current()) {
@@ -321,6 +326,7 @@ Poison histogram(const X&, const N&) {
   static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
+} // namespace tile_functions
 
 } // namespace kiln
 KILN_API_END

@@ -52,6 +52,8 @@ template <class First, class... Rest> struct SortedRest<Tuple<First, Rest...>> {
 };
 } // namespace detail
 
+namespace tile_functions {
+
 // Returns the elements in ascending order along the axis. Of several tiles, tie(keys, values...), the first is
 // sorted and the others get the same order; the result is a state of as many tiles.
 template <class X, detail::AxisLike A>
@@ -126,6 +128,7 @@ Tuple<Poison, Poison> topk(const X&, const N&, const A&, TopkOptions = {}) {
   static_assert(detail::never<X>, "topk takes the number of elements as a dimension: a KILN_DIM, or 8_c");
   return {};
 }
+} // namespace tile_functions
 
 } // namespace kiln
 KILN_API_END

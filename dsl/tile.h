@@ -283,7 +283,7 @@ template <class X> using tile_of_t = tile_t<element_t<X>, shape_t<X>>;
 //
 // A tile belongs to the recording of one kernel and to the loop or branch that computed it. Using it
 // elsewhere throws UserError.
-template <class T, auto... D> class Tile {
+template <class T, auto... D> class Tile : public tile_functions::Associated {
 public:
   using kiln_element = T;
   using kiln_shape = detail::Shape<detail::dimension_of<D>...>;

@@ -15,8 +15,6 @@ namespace {
 Recording& recording(std::string_view what) { return Recording::need(what); }
 constexpr std::string_view a_value = "a tile or scalar";
 
-std::string in_kernel(const Recording& r) { return "kernel \"" + std::string(r.name) + "\""; }
-
 std::vector<Value*> use_all(Recording& r, HandleSpan handles) {
   std::vector<Value*> values;
   for (int i = 0; i < handles.size; ++i)

@@ -9,8 +9,6 @@ using ir::Value;
 
 namespace {
 
-std::string in_kernel(const Recording& r) { return "kernel \"" + std::string(r.name) + "\""; }
-
 // A tile of indices along `axis` of a gather whose result has this shape. Indices of rank 1 are the same along
 // all other axes.
 Handle placed_indices(Recording& r, Handle indices, int axis, const ir::Shape& shape) {
@@ -31,7 +29,7 @@ Handle as_index(Recording& r, Handle x) {
   return r.cast(x, size_of(t) == 8 ? DType::I64 : DType::I32);
 }
 
-Handle gather(Recording& r, Handle tile, Handle indices, int axis, const Type& result) {
+Handle record_gather(Recording& r, Handle tile, Handle indices, int axis, const Type& result) {
   const Handle placed = placed_indices(r, indices, axis, result.shape);
   return r.pure(Opcode::Gather, {r.use(tile), r.use(placed)}, result, {{"axis", axis}});
 }
@@ -40,7 +38,7 @@ Handle gather(Recording& r, Handle tile, Handle indices, int axis, const Type& r
 
 Handle emit_gather(Handle tile, Handle indices, int axis, const TypeInfo& result) {
   Recording& r = Recording::need("gather");
-  return gather(r, tile, as_index(r, indices), axis, to_type(result));
+  return record_gather(r, tile, as_index(r, indices), axis, to_type(result));
 }
 
 Handle emit_positions(Handle tile, Handle first, bool backwards, int axis, const TypeInfo& result) {
@@ -50,7 +48,7 @@ Handle emit_positions(Handle tile, Handle first, bool backwards, int axis, const
   const Handle from = r.broadcast(r.cast(first, DType::I64), line.shape);
   const Handle numbers = r.pure(Opcode::Arange, {}, line, {{"start", 0}});
   const Handle indices = r.pure(backwards ? Opcode::Sub : Opcode::Add, {r.use(from), r.use(numbers)}, line);
-  return gather(r, tile, indices, axis, type);
+  return record_gather(r, tile, indices, axis, type);
 }
 
 Handle emit_last_index(const DimInfo& extent) {

@@ -67,6 +67,9 @@ public:
   std::vector<std::unique_ptr<ir::Value>> retired;
 };
 
+// How an error names the kernel.
+inline std::string in_kernel(const Recording& r) { return "kernel \"" + std::string(r.name) + "\""; }
+
 ir::Dim to_dim(const DimInfo& d);
 ir::Type to_type(const TypeInfo& t);
 void set_attributes(ir::Op& op, AttributeList attributes);

@@ -35,7 +35,7 @@ void Checker::gather() {
   if (!require(indices.rank() == in(0).rank(), "the indices have rank " + std::to_string(indices.rank()) +
                                                    ", expected that of " + in(0).to_string()))
     return;
-  require_shape(indices, with_extent(in(0).shape, indices.shape, axis), "the indices");
+  require_shape(indices, with_extent(in(0).shape, indices.shape, axis), "the tile of indices");
   require_type(out(), in(0).with_shape(indices.shape), "the result");
 }
 

@@ -16,7 +16,7 @@ Value* constant(Value* like, std::uint64_t bits) {
   return llvm::ConstantInt::get(like->getType(), bits, false, /*ImplicitTrunc=*/true);
 }
 
-std::uint64_t sign_bit(DType t) { return std::uint64_t{1} << (ir::key_bits(t) - 1); }
+std::uint64_t top_bit(DType t) { return std::uint64_t{1} << (ir::key_bits(t) - 1); }
 
 // The key of an element (dsl/ir/sort_order.h). Descending keys are the complements.
 Value* emit_sort_key(IRBuilder& b, Value* stored, DType t, bool descending) {
@@ -25,12 +25,12 @@ Value* emit_sort_key(IRBuilder& b, Value* stored, DType t, bool descending) {
   Value* key = bits;
   if (is_float(t)) {
     Value* negative = b.CreateICmpSLT(bits, constant(bits, 0));
-    Value* magnitude = b.CreateAnd(bits, constant(bits, ~sign_bit(t)));
-    key = b.CreateSelect(negative, b.CreateNot(bits), b.CreateXor(bits, constant(bits, sign_bit(t))));
+    Value* magnitude = b.CreateAnd(bits, constant(bits, ~top_bit(t)));
+    key = b.CreateSelect(negative, b.CreateNot(bits), b.CreateXor(bits, constant(bits, top_bit(t))));
     Value* nan = b.CreateICmpUGT(magnitude, constant(bits, ir::greatest_magnitude(t)));
     key = b.CreateSelect(nan, llvm::Constant::getAllOnesValue(type), key);
   } else if (is_signed(t)) {
-    key = b.CreateXor(bits, constant(bits, sign_bit(t)));
+    key = b.CreateXor(bits, constant(bits, top_bit(t)));
   }
   return descending ? b.CreateNot(key) : key;
 }
@@ -41,9 +41,9 @@ Value* emit_sorted_element(IRBuilder& b, Value* key, DType t, bool descending) {
   Value* bits = key;
   if (is_float(t)) {
     Value* positive = b.CreateICmpSLT(key, constant(key, 0));
-    bits = b.CreateSelect(positive, b.CreateXor(key, constant(key, sign_bit(t))), b.CreateNot(key));
+    bits = b.CreateSelect(positive, b.CreateXor(key, constant(key, top_bit(t))), b.CreateNot(key));
   } else if (is_signed(t)) {
-    bits = b.CreateXor(key, constant(key, sign_bit(t)));
+    bits = b.CreateXor(key, constant(key, top_bit(t)));
   }
   // The types of f32 and f64 in memory are floats.
   const bool as_float = t == DType::F32 || t == DType::F64;

@@ -116,6 +116,9 @@ private:
   void facts();
   void reduce_or_scan();
   void best_of_two();
+  void gather_from_tile();
+  void sort();
+  void histogram();
   void dot();
   void loop();
   void while_loop();
