@@ -20,8 +20,8 @@ namespace kiln {
 
 // Holds functions with names that kernels have too, such as sort and take. C++ finds them by their arguments:
 // sort(x, BN) calls the function, although `using namespace kiln` does not make its name visible, so that a
-// program may call a kernel sort. Where it does, and where another function of that name is nearer, the function
-// can be called as tile_functions::sort(x, BN).
+// program may call a kernel sort. Where it does, and where another function of that name is nearer, the
+// function can be called as tile_functions::sort(x, BN).
 namespace tile_functions {
 struct Associated {}; // the base class by which C++ finds them
 } // namespace tile_functions

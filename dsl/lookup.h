@@ -9,8 +9,8 @@
 //   histogram(ids, 256_c)        // how often each of 0, ..., 255 occurs
 //
 // Positions are numbers, or integers that the kernel computes. Where a computed position is negative, or not
-// below the extent, the element reads as zero, as an element outside of a view does; with KILN_DEBUG=1, it is an
-// error that names the line.
+// below the extent, the element reads as zero, as an element outside of a view does; with KILN_DEBUG=1, it is
+// an error that names the line.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -20,8 +20,8 @@ KILN_API_BEGIN
 namespace kiln {
 
 namespace detail {
-// The shape of the indices of a gather from shape S along axis number N, and what is gathered. Indices of rank
-// 1 are used along all other axes; others have, along each of them, the extent of the tile or 1.
+// The shape of the indices of a gather from shape S along axis number N, and what is gathered. Indices of
+// rank 1 are used along all other axes; others have, along each of them, the extent of the tile or 1.
 template <int N, class S, class I> struct GatherShape {
   static constexpr bool ok = false;
 };
@@ -155,8 +155,9 @@ auto element(const X& x, const I& i, const J& j, const K&... more) {
   }
 }
 
-// Returns the part of x from position `start` on along the axis, which gets the dimension `size`. The start is
-// a number, or an integer scalar. Throws UserError if it is a number that is negative or not below the extent.
+// Returns the part of x from position `start` on along the axis, which gets the dimension `size`. The start
+// is a number, or an integer scalar. Throws UserError if it is a number that is negative or not below the
+// extent.
 template <class X, class I, detail::IsDimension D, detail::AxisLike A>
   requires(detail::Operands<X> && detail::Operand<I>)
 auto narrow(const X& x, const I& start, D, A, detail::Location loc = detail::Location::current()) {
@@ -211,8 +212,8 @@ auto flip(const X& x, A, detail::Location loc = detail::Location::current()) {
 } // namespace tile_functions
 
 namespace detail {
-// How cat puts two tiles together along axis number N: as halves of an axis of twice the length, or as parts of
-// constant lengths. The sum of other dimensions is not a dimension.
+// How cat puts two tiles together along axis number N: as halves of an axis of twice the length, or as parts
+// of constant lengths. The sum of other dimensions is not a dimension.
 enum class CatKind : std::uint8_t { Impossible, Halves, Parts };
 template <class D> inline constexpr std::int64_t constant_size = 0;
 template <std::int64_t N> inline constexpr std::int64_t constant_size<Constant<N>> = N;
@@ -263,9 +264,9 @@ template <int N, class X, class Y> auto cat_parts(const X& x, const Y& y, Locati
 
 namespace tile_functions {
 
-// Returns the elements of x followed by those of y along the axis. The tiles have the same dimensions, and the
-// axis gets twice its dimension: cat(x, y, BN) is a tile [BM, BN * 2]. Along the axis, the dimensions may be two
-// constants instead, of which the result has the sum. Different dtypes are promoted.
+// Returns the elements of x followed by those of y along the axis. The tiles have the same dimensions, and
+// the axis gets twice its dimension: cat(x, y, BN) is a tile [BM, BN * 2]. Along the axis, the dimensions may
+// be two constants instead, of which the result has the sum. Different dtypes are promoted.
 template <class X, class Y, detail::AxisLike A>
   requires detail::Operands<X, Y>
 auto cat(const X& x, const Y& y, A, detail::Location loc = detail::Location::current()) {

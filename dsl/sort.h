@@ -5,9 +5,9 @@
 //   argsort(x, BN, {.descending = true})           // the positions of the elements in that order
 //   auto [top, at] = topk(x, 8_c, BN);             // the 8 largest elements of each row, and their positions
 //
-// Sorts are stable: equal elements keep their order. -0 is below 0, and NaN is above every number: it comes last
-// in ascending and first in descending order. Elements beyond the edge of a view are part of the tile and hold
-// `other`, so a load before a sort needs an `other` that comes last, such as load_or(INFINITY).
+// Sorts are stable: equal elements keep their order. -0 is below 0, and NaN is above every number: it comes
+// last in ascending and first in descending order. Elements beyond the edge of a view are part of the tile
+// and hold `other`, so a load before a sort needs an `other` that comes last, such as load_or(INFINITY).
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -54,8 +54,8 @@ template <class First, class... Rest> struct SortedRest<Tuple<First, Rest...>> {
 
 namespace tile_functions {
 
-// Returns the elements in ascending order along the axis. Of several tiles, tie(keys, values...), the first is
-// sorted and the others get the same order; the result is a state of as many tiles.
+// Returns the elements in ascending order along the axis. Of several tiles, tie(keys, values...), the first
+// is sorted and the others get the same order; the result is a state of as many tiles.
 template <class X, detail::AxisLike A>
   requires(detail::Operands<X> || IsTuple<X>)
 auto sort(const X& x, A a, SortOptions options = {}, detail::Location loc = detail::Location::current()) {
@@ -101,8 +101,8 @@ auto argsort(const X& x, A a, SortOptions options = {}, detail::Location loc = d
 }
 
 // Returns the `count` largest elements along the axis in descending order, and their positions as i32. Among
-// equal elements, those with smaller positions come first. `count` is a dimension: a constant such as 8_c, or a
-// named one, whose size must not exceed that of the axis; UserError otherwise.
+// equal elements, those with smaller positions come first. `count` is a dimension: a constant such as 8_c, or
+// a named one, whose size must not exceed that of the axis; UserError otherwise.
 template <class X, detail::IsDimension K, detail::AxisLike A>
   requires detail::Operands<X>
 auto topk(const X& x, K, A, TopkOptions options = {}, detail::Location loc = detail::Location::current()) {

@@ -1,4 +1,5 @@
-// Emits the conversion between elements and the words that sorts compare, in the order of dsl/ir/sort_order.h.
+// Emits the conversion between elements and the words that sorts compare, in the order of
+// dsl/ir/sort_order.h.
 #pragma once
 
 #include <kiln/jit/emit/elementwise.h>

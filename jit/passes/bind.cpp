@@ -4,8 +4,8 @@
 //     have none.
 //  2. Every name of the config is a dimension of the kernel, an option, or was read while recording. Options
 //     are positive, too.
-//  3. Extents that are quotients are integers, tiles have at most 2**28 elements, a reshape keeps the number of
-//     elements, and a topk gives at most as many elements as there are.
+//  3. Extents that are quotients are integers, tiles have at most 2**28 elements, a reshape keeps the number
+//     of elements, and a topk gives at most as many elements as there are.
 //  4. `layouts`, if given, has one class for each parameter that is a view. A class that the view's type
 //     names stays if it is the stronger one.
 // Afterwards no type, attribute or grid axis holds a name.

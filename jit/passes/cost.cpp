@@ -246,7 +246,8 @@ private:
 
   // A sort of n elements compares each of them about log(n)^2 / 2 times.
   void add_lookup(const Op& op, double weight) {
-    double elements = static_cast<double>((op.is(Opcode::Gather) ? op.result() : op.operand(0))->type.numel());
+    double elements =
+        static_cast<double>((op.is(Opcode::Gather) ? op.result() : op.operand(0))->type.numel());
     if (op.is(Opcode::Sort)) {
       const Dim& length = op.operand(0)->type.shape[static_cast<std::size_t>(op.integer("axis"))];
       const double rounds = std::ceil(std::log2(static_cast<double>(length.value())));

@@ -1,5 +1,5 @@
-// Draws the operations of random kernels whose results depend on the values of whole tiles: gathers, sorts and
-// histograms.
+// Draws the operations of random kernels whose results depend on the values of whole tiles: gathers, sorts
+// and histograms.
 #include <dsl/random_kernel_generator.h>
 
 namespace kiln::test {

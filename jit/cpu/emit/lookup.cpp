@@ -1,7 +1,7 @@
 // Emits gathers from tiles and histograms.
 //
-// The tile of a gather is in a buffer (facts/plan.h). Lanes whose indices increase or decrease by one, as those
-// of a slice and of a reversed tile do, are loaded as one vector.
+// The tile of a gather is in a buffer (facts/plan.h). Lanes whose indices increase or decrease by one, as
+// those of a slice and of a reversed tile do, are loaded as one vector.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/passes/index_tiles.h>
 

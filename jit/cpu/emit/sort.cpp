@@ -1,16 +1,16 @@
 // Emits sorts as loops over sorting networks.
 //
 // One line along the axis after the other is copied to a row of words in scratch memory, sorted there and
-// copied back. A word is the key of an element or, if the indices of the elements are needed, the key followed
-// by the index, so that words differ and equal elements keep their order. Rows are padded to a power of two with
-// the greatest word.
+// copied back. A word is the key of an element or, if the indices of the elements are needed, the key
+// followed by the index, so that words differ and equal elements keep their order. Rows are padded to a power
+// of two with the greatest word.
 //
 // The network is Batcher's bitonic sorter in the form in which all comparators point in one direction: a step
 // compares word i with word i ^ mask and puts the smaller one first. To merge two sorted blocks into one of
 // 2^k words, the first step has the mask 2^k - 1, which reverses the second block, and the next ones 2^(k-2),
-// ..., 2, 1. Steps whose mask is at least the number of lanes compare whole vectors; the others shuffle the lanes
-// of one vector, and are emitted one after the other for each vector. The loops over k and over masks are loops
-// of the emitted code, whose size therefore does not depend on the length of a line.
+// ..., 2, 1. Steps whose mask is at least the number of lanes compare whole vectors; the others shuffle the
+// lanes of one vector, and are emitted one after the other for each vector. The loops over k and over masks
+// are loops of the emitted code, whose size therefore does not depend on the length of a line.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/sort_words.h>
 
@@ -190,7 +190,8 @@ Value* KernelEmitter::Sorter::in_vector_step(Value* v, int mask) {
   return b_.CreateSelect(llvm::ConstantVector::get(first), smaller(v, other), greater(v, other));
 }
 
-// In each block of `size` words, compares word i of the first half with the word at the same distance from the end.
+// In each block of `size` words, compares word i of the first half with the word at the same distance from
+// the end.
 void KernelEmitter::Sorter::compare_reversed(Value* size) {
   std::vector<int> backwards(static_cast<std::size_t>(lanes_));
   std::iota(backwards.rbegin(), backwards.rend(), 0);

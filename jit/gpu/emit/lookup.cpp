@@ -39,7 +39,7 @@ void KernelEmitter::emit_gather(const ir::Op& op) {
       flat = b_.CreateAdd(b_.CreateMul(flat, b_.getInt32(n)), at);
     }
     Value* v = valid[static_cast<std::size_t>(r)];
-    return v ? b_.CreateSelect(v, flat, b_.getInt32(static_cast<std::uint32_t>(tile->type.numel()))) : flat;
+    return v ? b_.CreateSelect(v, flat, b_.getInt32(0)) : flat;
   };
   Values values = registers(tile, have);
   clear_padding(values, have, tile->type);

@@ -1,11 +1,12 @@
 // Emits sorts as bitonic sorting networks between registers, lanes and warps.
 //
-// The tile is in the blocked layout, in which each bit of a coordinate is one bit of the number of a register,
-// a lane or a warp. A step of the network compares element i along the axis with element i ^ mask, and puts the
-// smaller one first. Such partners are in registers of the same thread, or in another lane, from which a shuffle
-// brings them, or in another warp, from which they come through shared memory. To merge two sorted blocks into
-// one of 2^k elements, the first step has the mask 2^k - 1, which reverses the second block, and the next ones
-// 2^(k-2), ..., 2, 1. Padding along the axis gets the greatest word (jit/emit/sort_words.h), so that it comes last.
+// The tile is in the blocked layout, in which each bit of a coordinate is one bit of the number of a
+// register, a lane or a warp. A step of the network compares element i along the axis with element i ^ mask,
+// and puts the smaller one first. Such partners are in registers of the same thread, or in another lane, from
+// which a shuffle brings them, or in another warp, from which they come through shared memory. To merge two
+// sorted blocks into one of 2^k elements, the first step has the mask 2^k - 1, which reverses the second
+// block, and the next ones 2^(k-2), ..., 2, 1. Padding along the axis gets the greatest word
+// (jit/emit/sort_words.h), so that it comes last.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/emit/sort_words.h>
@@ -138,7 +139,7 @@ void KernelEmitter::Sorter::step(std::int64_t mask) {
 // Defines a result, which may have only the first elements along the axis.
 void KernelEmitter::Sorter::write(const ir::Value* result, Values values) {
   const LinearLayout want = e_.layout_of(result);
-  if (result->type.shape == type_.shape && want == layout_) return e_.define(result, want, std::move(values));
+  if (result->type.shape == type_.shape) return e_.define(result, want, e_.convert(values, layout_, want));
   const ir::Type& kept = result->type;
   // The numbers of elements that are not kept are that of the padding.
   auto number = e_.row_major(layout_, kept);
