@@ -62,9 +62,15 @@ void check_position(const char* function, std::int64_t position, const DimInfo& 
   Recording& r = Recording::need(function);
   const ir::Dim dim = to_dim(extent);
   if (position >= 0 && (!dim.is_constant() || position < dim.value())) return;
+  const bool constant = dim.is_constant();
+  const std::string last = constant ? std::to_string(dim.value() - 1) : dim.to_string() + " - 1";
+  std::string from_end;
+  if (position < 0)
+    from_end = "; to count from the end write " +
+               (constant ? std::to_string(dim.value() + position)
+                         : "dim_size(" + dim.to_string() + ") - " + std::to_string(-position));
   throw UserError(r.loc, in_kernel(r) + ": " + function + " at " + std::to_string(position) +
-                             " is outside the axis, whose positions are 0 to " + dim.to_string() +
-                             " - 1; to count from the end write dim_size(" + dim.to_string() + ") - 1");
+                             " is outside the axis, whose positions are 0 to " + last + from_end);
 }
 
 void emit_sort(Handle tile, int axis, bool descending, const TypeInfo& sorted, Handle* results) {

@@ -105,9 +105,10 @@ private:
     if (op.is(Opcode::Extract)) {
       const Dim& extent = op.operand(0)->type.shape[static_cast<std::size_t>(op.integer("axis"))];
       if (op.integer("index") >= extent.value())
-        throw UserError(op.loc, "an extract of number " + std::to_string(op.integer("index")) +
-                                    " from an axis whose extent is " + extent.to_string() +
-                                    " with the config {" + config_.to_string() + "}");
+        throw UserError(op.loc, "position " + std::to_string(op.integer("index")) +
+                                    " is outside an axis whose extent is " + extent.to_string() +
+                                    " with the config {" + config_.to_string() +
+                                    "}; choose a larger size or a smaller position");
     }
     if (op.is(Opcode::Sort)) {
       const auto axis = static_cast<std::size_t>(op.integer("axis"));
