@@ -126,7 +126,7 @@ TEST_CASE("a position that is known while recording is checked then") {
               .ends_with("kernel \"takes\": take at -1 is outside the axis, whose positions are 0 to BN - 1; "
                          "to count from the end "
                          "write dim_size(BN) - 1"));
-  REQUIRE(error_of([&] { launch(4); }).find("an extract of number 4 from an axis whose extent is 4") !=
+  REQUIRE(error_of([&] { launch(4); }).find("position 4 is outside an axis whose extent is 4") !=
           std::string::npos);
 }
 
