@@ -93,17 +93,17 @@ TEMPLATE_TEST_CASE("rows, elements and parts of a tile", "", float, f16, std::in
   using T = TestType;
   const auto parts = kernel("parts", [](View<const T, 2> x, Scalar<std::int32_t> i, View<T, 2> rows,
                                         View<T, 1> elements, View<T, 2> narrowed, View<T, 2> lower) {
+    auto [m] = program_tile(x, BM);
     auto c = offset(BN, 0);
     auto k = offset(K, 0);
-    program_id(0);
-    Tile t = x.tile(offset(BM, 0), c).load();
+    Tile t = x.tile(m, c).load();
     rows.tile(std::int64_t{0}, c).store(take(t, 0, BM));
     rows.tile(std::int64_t{1}, c).store(take(t, i, BM));
     rows.tile(std::int64_t{2}, c).store(take(flip(t, BM), dim_size(BM) - 1, axis<0>));
     elements.tile(std::int64_t{0}).store(element(t, 0, 0));
     elements.tile(std::int64_t{1}).store(element(t, i, i));
     elements.tile(std::int64_t{2}).store(element(take(t, i, BN), 0));
-    narrowed.tile(offset(BM, 0), k).store(narrow(t, i, K, BN));
+    narrowed.tile(m, k).store(narrow(t, i, K, BN));
     lower.tile(k, c).store(narrow(t, i, K, BM));
   });
   Random random;
