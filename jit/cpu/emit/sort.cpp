@@ -12,6 +12,7 @@
 // lanes of one vector, and are emitted one after the other for each vector. The loops over k and over masks
 // are loops of the emitted code, whose size therefore does not depend on the length of a line.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/sort_words.h>
 
 #include <algorithm>
@@ -47,14 +48,17 @@ public:
 private:
   void read_line(const Buffer& elements, const Indices& line);
   void write_line(const Buffer* sorted, const Buffer* indices, const Indices& line);
-  void sort_row();
-  void compare_reversed(Value* size);
-  void compare_apart(Value* distance);
+  void sort_words(std::int64_t count);
+  void merge_in_vectors(std::int64_t count);
+  void select_words();
+  Value* least(Value* begin, std::int64_t count);
+  void compare_reversed(Value* size, std::int64_t count);
+  void compare_apart(Value* distance, std::int64_t count);
   Value* in_vector_step(Value* v, int mask);
   template <class Body> void in_vectors(std::int64_t count, const Buffer& of, const Body& body);
 
-  // The row of words.
-  Value* place(Value* i) { return b_.CreateInBoundsGEP(word_, row_.pointer, i); }
+  // The words that are worked on.
+  Value* place(Value* i) { return b_.CreateInBoundsGEP(word_, words_at_, i); }
   llvm::Align align() const { return llvm::Align(static_cast<std::uint64_t>(words_.bits / 8)); }
   Value* load(Value* i) { return b_.CreateAlignedLoad(lanes_type(word_, lanes_), place(i), align()); }
   void store(Value* v, Value* i) { b_.CreateAlignedStore(v, place(i), align()); }
@@ -78,8 +82,10 @@ private:
   const SortWord words_;
   const std::int64_t count_; // words in the row, a power of two
   llvm::Type* const word_;
+  std::int64_t chunk_ = 0; // elements that are sorted together if only a few are kept; 0: all
   int lanes_ = 1;
-  Buffer row_;
+  Value *row_ = nullptr, *best_ = nullptr; // the words of a line; the first ones so far, and a chunk
+  Value* words_at_ = nullptr;
 };
 
 void KernelEmitter::emit_sort(const ir::Op& op) {
@@ -92,19 +98,27 @@ void KernelEmitter::Sorter::emit() {
   const auto users = e_.users_.find(op_.result(0));
   const bool elements_used = users != e_.users_.end() && !users->second.empty();
   const Buffer elements = e_.materialize(op_.operand(0));
-  const DType stored = words_.bits == 8    ? DType::U8
-                       : words_.bits == 16 ? DType::U16
-                       : words_.bits == 32 ? DType::U32
-                                           : DType::U64;
-  row_ = e_.make_buffer(stored, false, {count_ * std::max(1, words_.bits / 64)});
+  auto make_row = [&](std::int64_t words) {
+    return e_.make_buffer(DType::U8, false, {words * words_.bits / 8}).pointer;
+  };
+  row_ = make_row(count_);
+  const std::int64_t chunk = std::max<std::int64_t>(padded(kept_), lanes_);
+  if (chunk * tuning::min_chunks_of_topk <= count_) {
+    chunk_ = chunk;
+    best_ = make_row(2 * chunk_);
+  }
   const Buffer* sorted = elements_used ? &e_.own_buffer(op_.result(0)) : nullptr;
   const Buffer* indices = words_.index_bits ? &e_.own_buffer(op_.result(1)) : nullptr;
   e_.locate(op_);
   std::vector<std::int64_t> lines = extents_of(type_);
   lines[axis_] = 1;
   e_.emit_each_element(lines, [&](Nest&, const Indices& line) {
+    words_at_ = row_;
     read_line(elements, line);
-    sort_row();
+    if (chunk_)
+      select_words();
+    else
+      sort_words(count_);
     write_line(sorted, indices, line);
   });
 }
@@ -148,8 +162,9 @@ void KernelEmitter::Sorter::write_line(const Buffer* sorted, const Buffer* indic
   });
 }
 
-void KernelEmitter::Sorter::sort_row() {
-  loop(number(0), number(count_), number(lanes_), [&](Value* i) {
+// Sorts the first `count` words.
+void KernelEmitter::Sorter::sort_words(std::int64_t count) {
+  loop(number(0), number(count), number(lanes_), [&](Value* i) {
     Value* v = load(i);
     for (int size = 2; size <= lanes_; size *= 2) {
       v = in_vector_step(v, size - 1);
@@ -158,21 +173,67 @@ void KernelEmitter::Sorter::sort_row() {
     }
     if (lanes_ > 1) store(v, i);
   });
-  if (count_ <= lanes_) return;
+  if (count <= lanes_) return;
   // Blocks of `size` words become sorted, for size = 2 * lanes, 4 * lanes, ..., count.
-  const auto steps = std::countr_zero(static_cast<std::uint64_t>(count_ / lanes_));
+  const auto steps = std::countr_zero(static_cast<std::uint64_t>(count / lanes_));
   loop(number(0), number(steps), number(1), [&](Value* k) {
     Value* half = b_.CreateShl(number(lanes_), k);
-    compare_reversed(b_.CreateShl(half, number(1)));
+    compare_reversed(b_.CreateShl(half, number(1)), count);
     // Distances half / 2, half / 4, ..., lanes.
     loop(number(0), k, number(1),
-         [&](Value* j) { compare_apart(b_.CreateLShr(half, b_.CreateAdd(j, number(1)))); });
-    if (lanes_ == 1) return;
-    loop(number(0), number(count_), number(lanes_), [&](Value* i) {
-      Value* v = load(i);
-      for (int mask = lanes_ / 2; mask > 0; mask /= 2)
-        v = in_vector_step(v, mask);
-      store(v, i);
+         [&](Value* j) { compare_apart(b_.CreateLShr(half, b_.CreateAdd(j, number(1))), count); });
+    merge_in_vectors(count);
+  });
+}
+
+// Compares words at the distances lanes / 2, ..., 2, 1.
+void KernelEmitter::Sorter::merge_in_vectors(std::int64_t count) {
+  if (lanes_ == 1) return;
+  loop(number(0), number(count), number(lanes_), [&](Value* i) {
+    Value* v = load(i);
+    for (int mask = lanes_ / 2; mask > 0; mask /= 2)
+      v = in_vector_step(v, mask);
+    store(v, i);
+  });
+}
+
+// The least of `count` words.
+Value* KernelEmitter::Sorter::least(Value* begin, std::int64_t count) {
+  const Loop all = emit_loop(b_, begin, b_.CreateAdd(begin, number(count)), number(lanes_),
+                             {llvm::Constant::getAllOnesValue(lanes_type(word_, lanes_))},
+                             [&](Value* i, const Values& so_far, llvm::Instruction*) -> Values {
+                               return {smaller(so_far[0], load(i))};
+                             });
+  Value* v = all.results[0];
+  return lanes_ == 1 ? v : b_.CreateIntMinReduce(v, /*IsSigned=*/false);
+}
+
+// Finds the first words of the row, chunk by chunk: a chunk with a word that is less than the last one to keep is
+// sorted and merged. In a long line of random elements few chunks are.
+void KernelEmitter::Sorter::select_words() {
+  words_at_ = best_;
+  loop(number(0), number(chunk_), number(1),
+       [&](Value* i) { b_.CreateAlignedStore(llvm::Constant::getAllOnesValue(word_), place(i), align()); });
+  const std::int64_t chunks = (length_ + chunk_ - 1) / chunk_;
+  loop(number(0), number(chunks * chunk_), number(chunk_), [&](Value* first) {
+    words_at_ = row_;
+    Value* candidate = least(first, chunk_);
+    words_at_ = best_;
+    Value* last = b_.CreateAlignedLoad(word_, place(number(kept_ - 1)), align());
+    emit_if(b_, b_.CreateICmpULT(candidate, last), [&] {
+      loop(number(0), number(chunk_), number(lanes_), [&](Value* i) {
+        words_at_ = row_;
+        Value* v = load(b_.CreateAdd(first, i));
+        words_at_ = best_;
+        store(v, b_.CreateAdd(i, number(chunk_)));
+      });
+      words_at_ = b_.CreateInBoundsGEP(word_, best_, number(chunk_));
+      sort_words(chunk_);
+      words_at_ = best_;
+      compare_reversed(number(2 * chunk_), 2 * chunk_);
+      for (std::int64_t distance = chunk_ / 2; distance >= lanes_; distance /= 2)
+        compare_apart(number(distance), chunk_);
+      merge_in_vectors(chunk_);
     });
   });
 }
@@ -192,12 +253,12 @@ Value* KernelEmitter::Sorter::in_vector_step(Value* v, int mask) {
 
 // In each block of `size` words, compares word i of the first half with the word at the same distance from
 // the end.
-void KernelEmitter::Sorter::compare_reversed(Value* size) {
+void KernelEmitter::Sorter::compare_reversed(Value* size, std::int64_t count) {
   std::vector<int> backwards(static_cast<std::size_t>(lanes_));
   std::iota(backwards.rbegin(), backwards.rend(), 0);
   auto reversed = [&](Value* v) { return lanes_ == 1 ? v : b_.CreateShuffleVector(v, backwards); };
   Value* half = b_.CreateLShr(size, number(1));
-  loop(number(0), number(count_), size, [&](Value* block) {
+  loop(number(0), number(count), size, [&](Value* block) {
     Value* last = b_.CreateSub(b_.CreateAdd(block, size), number(lanes_));
     loop(number(0), half, number(lanes_), [&](Value* i) {
       Value *low = b_.CreateAdd(block, i), *high = b_.CreateSub(last, i);
@@ -209,8 +270,8 @@ void KernelEmitter::Sorter::compare_reversed(Value* size) {
 }
 
 // In each block of 2 * distance words, compares word i with word i + distance.
-void KernelEmitter::Sorter::compare_apart(Value* distance) {
-  loop(number(0), number(count_), b_.CreateShl(distance, number(1)), [&](Value* block) {
+void KernelEmitter::Sorter::compare_apart(Value* distance, std::int64_t count) {
+  loop(number(0), number(count), b_.CreateShl(distance, number(1)), [&](Value* block) {
     loop(block, b_.CreateAdd(block, distance), number(lanes_), [&](Value* low) {
       Value* high = b_.CreateAdd(low, distance);
       Value *x = load(low), *y = load(high);

@@ -1,9 +1,9 @@
 // Decides which tiles are kept in memory, and which are recomputed element by element where they are used.
 //
-// A tile program is lowered to loop nests, one for each *root*: a store, reduction, scan, dot, atomic, print,
-// assert, or a tile that gets a *buffer* (memory in the worker's scratch). Every other tile is *lazy*: its
-// elements are evaluated inside the nests of the roots that need them, so that chains of elementwise
-// operations never use memory.
+// A tile program is lowered to loop nests, one for each *root*: a store, reduction, scan, sort, histogram,
+// dot, atomic, print, assert, or a tile that gets a *buffer* (memory in the worker's scratch). Every other
+// tile is *lazy*: its elements are evaluated inside the nests of the roots that need them, so that chains of
+// elementwise operations never use memory.
 //
 // A tile gets a buffer if
 //   1. it is carried by a loop, yielded by an `if`, or the result of a dot, a scan, a reduction or an atomic

@@ -140,5 +140,8 @@ inline constexpr std::int64_t max_summed_array_bytes = 256 << 10;
 // How many elements of the copy are cleared and added to the array in the time of one atomic sum.
 // elements | - | derived: two accesses and a branch, and 20 cycles | 2026-11-28
 inline constexpr std::int64_t sums_per_copied_element = 4;
+// A topk looks for the first elements chunk by chunk if a line has at least this many chunks of as many elements.
+// chunks | - | not measured: PLACEHOLDER | 2026-11-28
+inline constexpr std::int64_t min_chunks_of_topk = 4;
 
 } // namespace kiln::cpu::tuning
