@@ -353,7 +353,8 @@ TEST_CASE("a kernel without program_tile is launched with a grid") {
       "largest", [](View<const float, 1> in, View<const int, 1> at, View<float, 1> out, View<int, 1> counts) {
         auto [top, places] = topk(in.tile(offset(BN, 0)).load_or(-INFINITY), 4_c, BN);
         out.tile(offset(4_c, 0)).store(top + cast<float>(places) * 100);
-        counts.at(at.tile(offset(BN, 0)).load_or(-1)).atomic_add(1);
+        Tile i = at.tile(offset(BN, 0)).load_or(-1);
+        counts.at(i).atomic_add(1);
       });
   const std::vector<float> in{1, 7, NAN, 3, 5};
   const std::vector<int> at{1, 1, 0, 3, 1, 1, 1, 0};
@@ -501,6 +502,6 @@ TEST_CASE("the page for readers who know Triton shows no code that does not comp
       check(cells[2], true);
     }
   }
-  REQUIRE(blocks == 6);
+  REQUIRE(blocks == 4);
   REQUIRE(spans > 150);
 }
