@@ -15,8 +15,9 @@ struct Lines {
   std::size_t outer = 1, length = 1, inner = 1;
   Lines(const Type& type, std::int64_t axis) {
     for (std::int64_t a = 0; a < type.rank(); ++a)
-      (a < axis ? outer : a == axis ? length : inner) *=
-          static_cast<std::size_t>(type.shape[static_cast<std::size_t>(a)].value());
+      (a < axis    ? outer
+       : a == axis ? length
+                   : inner) *= static_cast<std::size_t>(type.shape[static_cast<std::size_t>(a)].value());
   }
   std::size_t number(std::size_t o, std::size_t k, std::size_t i) const {
     return (o * length + k) * inner + i;
