@@ -211,8 +211,14 @@ private:
   // vector_level.cpp: the loop over the vector axis
   class VectorLevel;
   void emit_vector_level(Nest& nest, Indices& at);
-  llvm::Value* may_stream(Nest& nest, const Indices& at);
-  llvm::Value* vector_end(Nest& nest, std::int64_t whole, std::int64_t step);
+  struct Streaming {
+    llvm::Value* holds = nullptr; // i1: the vectors of this row are stored by non-temporal stores
+    llvm::Value* first = nullptr; // the first column at an aligned address; null: column 0 is
+    int line = 1;                 // columns of a line, of which only whole ones are stored so
+  };
+  bool begins_anywhere(const ir::Value* v, Visited& seen) const;
+  std::optional<Streaming> may_stream(Nest& nest, const Indices& at);
+  llvm::Value* vector_end(Nest& nest, llvm::Value* first, std::int64_t most, std::int64_t step);
 
   // deferral.cpp: the last store of a program, carried out during the next program
   struct Deferral {
@@ -232,7 +238,7 @@ private:
   const ir::Op* deferrable_store() const;
   void prepare_deferral();
   void choose_scratch();
-  llvm::Value* defer_row(Nest& nest, std::int64_t whole,
+  llvm::Value* defer_row(Nest& nest, llvm::Value* first_column, int line,
                          llvm::function_ref<void(llvm::Value* column, llvm::Instruction* before)> step);
   void keep_operands();
   void emit_deferred_row(llvm::Value* limit);
