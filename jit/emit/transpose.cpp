@@ -14,12 +14,12 @@ using Lanes = std::vector<int>; // numbers of lanes in two vectors, one after th
 
 // Swaps the upper right and the lower left block of each square of 2 `block` lanes.
 void swap_blocks(IRBuilder& b, Values& rows, int block) {
-  const int n = static_cast<int>(rows.size());
+  const int n = static_cast<int>(rows.size()), lanes = lanes_of(rows[0]);
   Lanes upper, lower;
-  for (int lane = 0; lane < n; ++lane) {
+  for (int lane = 0; lane < lanes; ++lane) {
     const bool left = (lane & block) == 0;
-    upper.push_back(left ? lane : n + lane - block);
-    lower.push_back(left ? lane + block : n + lane);
+    upper.push_back(left ? lane : lanes + lane - block);
+    lower.push_back(left ? lane + block : lanes + lane);
   }
   for (int i = 0; i < n; ++i) {
     if ((i & block) != 0) continue;
@@ -61,6 +61,15 @@ Values transposed(IRBuilder& b, Values rows, int block_bits) {
     swap_blocks(b, rows, block);
   for (int distance = group / 2; distance >= 1; distance /= 2)
     interleave_halves(b, rows, group, distance);
+  return rows;
+}
+
+Values transposed_squares(IRBuilder& b, Values rows) {
+  const auto n = static_cast<int>(rows.size());
+  internal_check(std::has_single_bit(rows.size()) && lanes_of(rows[0]) % n == 0,
+                 "vectors to transpose do not consist of squares");
+  for (int block = n / 2; block >= 1; block /= 2)
+    swap_blocks(b, rows, block);
   return rows;
 }
 

@@ -187,7 +187,11 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   Root root{Root::Kind::Fill, op.result()};
   root.own = root.sole = true;
   root.buffer = own_buffer(op.result());
+  // A nest that only copies a strided view to scratch may load whole lines of it (transposed_loads.cpp).
+  const bool alone = is_strided_load(op);
+  if (alone) flush();
   add_root(root);
+  if (alone) flush();
 }
 
 void KernelEmitter::emit_scalar(const ir::Op& op) {

@@ -104,6 +104,12 @@ private:
   llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* flat_element(Nest& nest, const ir::Value* x, const Index& number);
 
+  // narrow_rows.cpp: vectors that span several rows of few elements
+  int width_of_narrow_rows(const Nest& nest) const;
+  llvm::Value* narrow_rows(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Value* repeated_row(Nest& nest, const ir::Value* row, const Indices& at);
+  llvm::Value* repeated_column(Nest& nest, const ir::Value* column, const Indices& at);
+
   // shared_functions.cpp: long operations as calls
   struct OperationKind { // what the code of an elementwise operation depends on
     ir::Opcode code;
@@ -125,8 +131,8 @@ private:
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
   void limit_unless(Nest& nest, llvm::Value* inside);
-  void limit_lanes(Nest& nest, llvm::Value* room);
-  void end_fast_part(Nest& nest, llvm::Value* first, llvm::Value* extent);
+  void limit_lanes(Nest& nest, llvm::Value* room, int divided_by = 0);
+  void end_fast_part(Nest& nest, llvm::Value* first, llvm::Value* extent, int divided_by = 0);
   llvm::Value* mapped(const Index& index, llvm::Value* position, llvm::Value* extent);
   llvm::Value* mapped(const Nest& nest, const Access& access);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
@@ -200,8 +206,13 @@ private:
   void bound_rows(Nest& nest);
 
   // transposed_loads.cpp: loads that are contiguous along the loop around the vector loop
-  llvm::Value* find_transposed_loads(Nest& nest);
+  llvm::Value* find_transposed_accesses(Nest& nest);
   llvm::Value* transposed_load(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Constant* first_lanes(std::size_t count, std::size_t lanes);
+  Values load_lines(Nest& nest, const ir::Op& op, llvm::Value* address, llvm::Value* stride);
+
+  // transposed_stores.cpp: stores that are contiguous along the loop around the vector loop
+  bool transposed_store(Nest& nest, const ir::Op& op, const Indices& at, llvm::Value* v);
 
   // out_of_bounds.cpp: elements past the ends of all views
   class SameOutOfBounds;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 namespace kiln::cpu {
@@ -98,7 +99,7 @@ std::optional<KernelEmitter::Streaming> KernelEmitter::may_stream(Nest& nest, co
 }
 
 // The end of the fast part: before the first step from column `first` on that is not completely inside the
-// views and below column `most`. `step` is a power of two.
+// views and below column `most`.
 Value* KernelEmitter::vector_end(Nest& nest, Value* first, std::int64_t most, std::int64_t step) {
   Value* end = b_.getInt64(static_cast<std::uint64_t>(most));
   for (Value* limit : nest.limits)
@@ -106,7 +107,8 @@ Value* KernelEmitter::vector_end(Nest& nest, Value* first, std::int64_t most, st
   if (nest.limits.empty() && first == b_.getInt64(0))
     return b_.getInt64(static_cast<std::uint64_t>(most / step * step));
   Value* columns = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(end, first), b_.getInt64(0));
-  return b_.CreateAdd(first, b_.CreateAnd(columns, b_.getInt64(~static_cast<std::uint64_t>(step - 1))));
+  Value* rest = b_.CreateURem(columns, b_.getInt64(static_cast<std::uint64_t>(step)));
+  return b_.CreateAdd(first, b_.CreateSub(columns, rest));
 }
 
 KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at)
@@ -197,6 +199,8 @@ void KernelEmitter::VectorLevel::choose_width() {
 // 0.33.
 void KernelEmitter::VectorLevel::choose_chains() {
   nest_.unroll = 1;
+  nest_.narrow = nest_.rows.empty() && !carries_values_ ? e_.width_of_narrow_rows(nest_) : 0;
+  if (nest_.narrow > 0) nest_.unroll = nest_.narrow / std::gcd(nest_.narrow, nest_.lanes);
   if (carries_values_ && !down_columns_) {
     initial_ = e_.initial_accumulators(nest_);
     const int chains = scans_ ? 1 : tuning::reduction_accumulators * nest_.native_lanes / nest_.lanes;
@@ -306,6 +310,8 @@ Value* KernelEmitter::VectorLevel::fast_part(Value* first, std::int64_t whole) {
                           flat_ = carried;
                           Values next;
                           for (int k = 0; k < nest_.unroll; ++k) {
+                            if (k == 0) nest_.step = j, nest_.columns.clear();
+                            nest_.phase = std::int64_t{k} * nest_.lanes;
                             Accumulators now = chain(k);
                             Value* start = k == 0 ? j : b_.CreateNSWAdd(j, constant(k * nest_.lanes));
                             now = step(start, now, preheader, false, nullptr);
@@ -340,7 +346,8 @@ void KernelEmitter::VectorLevel::columns_before(Value* first) {
 
 Value* KernelEmitter::VectorLevel::fast_parts(const Streaming& streams) {
   Deferral& deferral = e_.deferral_;
-  const bool defers = hosts_ && nest_.roots[0].op == deferral.store && !deferral.hosts.empty();
+  const bool defers =
+      hosts_ && nest_.narrow == 0 && nest_.roots[0].op == deferral.store && !deferral.hosts.empty();
   if (defers) deferral.before_store = new llvm::FreezeInst(b_.getInt64(0), "before", b_.GetInsertBlock());
   auto* streaming = llvm::BasicBlock::Create(e_.context_, "streaming", e_.function_);
   auto* caching = llvm::BasicBlock::Create(e_.context_, "caching", e_.function_);

@@ -45,6 +45,7 @@ bool reads_neighbours(const Op& op) {
 }
 
 int own_cost(const Op& op) {
+  if (is_strided_load(op)) return tuning::gather_cost;
   switch (op.code) {
   case Opcode::Exp:
   case Opcode::Exp2:
@@ -82,6 +83,11 @@ bool along_rows(const Op& op) {
 }
 
 } // namespace
+
+bool is_strided_load(const Op& op) {
+  return op.is(Opcode::ViewLoad) && op.result()->type.rank() > 1 &&
+         op.operand(0)->type.layout == LayoutClass::Any && !op.result()->type.shape.back().is_one();
+}
 
 bool has_long_latency(const Op& op) { return own_cost(op) >= tuning::function_cost; }
 

@@ -43,6 +43,8 @@ private:
 
 // Whether `op` has a loop nest of its own, instead of being evaluated inside others.
 bool is_root(const ir::Op& op);
+// Whether `op` loads rows whose elements may lie apart, such as those of a transposed matrix.
+bool is_strided_load(const ir::Op& op);
 // Whether `op` is a function such as exp: many instructions, each of which waits for the one before.
 bool has_long_latency(const ir::Op& op);
 
