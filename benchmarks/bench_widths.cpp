@@ -1,4 +1,5 @@
-// Measures what odd widths, narrow rows and transposed inputs cost on a CPU, compared with a neighbour that has none.
+// Measures what odd widths, narrow rows and transposed inputs cost on a CPU, compared with a neighbour that
+// has none.
 //
 //   build/bin/bench_widths                       all cases, on 16 Mi elements in memory
 //   build/bin/bench_widths softmax bf16          the cases whose names contain both words
@@ -198,7 +199,10 @@ private:
           compare(both, 2.5, over(kernel, in(columns, rows).transpose(), out(columns, rows).transpose()),
                   over(kernel, in(rows, columns), out(rows, columns)));
       }
-    for (auto& [name, kernel] : expressions()) {
+    auto kernels = expressions();
+    kernels.emplace_back("activation",
+                         [this](In x, Out y) { ops::activation(stream_, x, y, ops::Activation::relu); });
+    for (auto& [name, kernel] : kernels) {
       const std::string one = named(fmt::format("{} transposed x, rows of {}", name, side));
       if (wanted(one))
         compare(one, 2.5, over(kernel, in(side, side).transpose(), out(side, side)),

@@ -37,7 +37,7 @@ void layernorm_body(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1>
       cast<T>(centred * scale * cast<A>(gamma.tile(col).load()) + cast<A>(beta.tile(col).load())));
 }
 
-// For rows of few elements: takes the transposed matrices, so that the elements of a vector are of as many rows.
+// For narrow rows: takes the transposed matrices, so that the elements of a vector are of as many rows.
 template <class T, class A = detail::Accumulator<T>>
 void layernorm_narrow_body(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, View<T, 2> y,
                            Scalar<A> eps) {

@@ -29,7 +29,7 @@ void rmsnorm_body(View<const T, 2> x, View<const T, 1> gamma, View<T, 2> y, Scal
   y.tile(row, col).store(cast<T>(t * scale * cast<A>(gamma.tile(col).load())));
 }
 
-// For rows of few elements: takes the transposed matrices, so that the elements of a vector are of as many rows.
+// For narrow rows: takes the transposed matrices, so that the elements of a vector are of as many rows.
 template <class T, class A = detail::Accumulator<T>>
 void rmsnorm_narrow_body(View<const T, 2> x, View<const T, 1> gamma, View<T, 2> y, Scalar<A> eps) {
   detail::expect_narrow(x, y);

@@ -26,7 +26,7 @@ template <class T> void softmax_body(View<const T, 2> x, View<T, 2> y) {
   y.tile(row, col).store(cast<T>(e * (A(1) / sum(e, BN, keep))));
 }
 
-// For rows of few elements: takes the transposed matrices, so that the elements of a vector are of as many rows.
+// For narrow rows: takes the transposed matrices, so that the elements of a vector are of as many rows.
 template <class T> void softmax_narrow_body(View<const T, 2> x, View<T, 2> y) {
   using A = detail::Accumulator<T>;
   detail::expect_narrow(x, y);

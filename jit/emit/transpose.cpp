@@ -73,4 +73,55 @@ Values transposed_squares(IRBuilder& b, Values rows) {
   return rows;
 }
 
+namespace {
+
+struct Place {
+  int vector, lane;
+};
+
+// The vector whose lanes are at the given places, from as many shuffles of two vectors as there are vectors,
+// less one.
+llvm::Value* gathered(IRBuilder& b, const Values& vectors, const std::vector<Place>& places) {
+  llvm::Value* all = nullptr;
+  Lanes order(places.size(), llvm::PoisonMaskElem);
+  const auto lanes = static_cast<int>(places.size());
+  for (int v = 0; v < static_cast<int>(vectors.size()); ++v) {
+    const auto here = [&](const Place& place) { return place.vector == v; };
+    if (std::none_of(places.begin(), places.end(), here)) continue;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (here(places[i])) order[i] = all ? lanes + places[i].lane : places[i].lane;
+    llvm::Value* next = vectors[static_cast<std::size_t>(v)];
+    all = all ? b.CreateShuffleVector(all, next, order) : b.CreateShuffleVector(next, order);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (order[i] != llvm::PoisonMaskElem) order[i] = static_cast<int>(i);
+  }
+  return all;
+}
+
+} // namespace
+
+Values deinterleaved(IRBuilder& b, const Values& rows) {
+  const int n = static_cast<int>(rows.size()), lanes = lanes_of(rows[0]);
+  Values columns;
+  for (int c = 0; c < n; ++c) {
+    std::vector<Place> places;
+    for (int i = 0; i < lanes; ++i)
+      places.push_back({(i * n + c) / lanes, (i * n + c) % lanes});
+    columns.push_back(gathered(b, rows, places));
+  }
+  return columns;
+}
+
+Values interleaved(IRBuilder& b, const Values& columns) {
+  const int n = static_cast<int>(columns.size()), lanes = lanes_of(columns[0]);
+  Values rows;
+  for (int k = 0; k < n; ++k) {
+    std::vector<Place> places;
+    for (int i = k * lanes; i < (k + 1) * lanes; ++i)
+      places.push_back({i % n, i / n});
+    rows.push_back(gathered(b, columns, places));
+  }
+  return rows;
+}
+
 } // namespace kiln::emit

@@ -1,4 +1,4 @@
-// Contains the heuristic for the tile sizes of kernels on rows of few elements.
+// Contains the heuristic for the tile sizes of kernels on narrow rows.
 #include <kiln/ops/detail/narrow_rows.h>
 
 #include <kiln/jit/cpu/tuning.h>

@@ -1,4 +1,4 @@
-// Chooses tile sizes for kernels on rows of few elements, whose vectors hold elements of as many rows.
+// Chooses tile sizes for kernels on narrow rows, whose vectors hold elements of as many rows.
 #pragma once
 
 #include <kiln/dsl/config.h>

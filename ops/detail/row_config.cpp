@@ -20,8 +20,8 @@ std::int64_t next_width(std::int64_t n) {
 }
 
 // Heuristic for CPUs: a row is one tile if the caches keep it, and short rows share a program. Programs read
-// whole lines of a transposed matrix, so that their rows are those of a line. The sizes and their measurements
-// are in tuning/ops.h.
+// whole lines of a transposed matrix, so that their rows are those of a line. The sizes and their
+// measurements are in tuning/ops.h.
 RowConfig cpu_row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes,
                          std::int64_t line_rows) {
   namespace tuning = cpu::tuning;

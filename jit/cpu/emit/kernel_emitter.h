@@ -104,7 +104,7 @@ private:
   llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* flat_element(Nest& nest, const ir::Value* x, const Index& number);
 
-  // narrow_rows.cpp: vectors that span several rows of few elements
+  // narrow_rows.cpp: vectors that span several narrow rows
   int width_of_narrow_rows(const Nest& nest) const;
   llvm::Value* narrow_rows(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* repeated_row(Nest& nest, const ir::Value* row, const Indices& at);
@@ -209,14 +209,22 @@ private:
   llvm::Value* find_transposed_accesses(Nest& nest);
   llvm::Value* transposed_load(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Constant* first_lanes(std::size_t count, std::size_t lanes);
+  bool interleaves(const Nest& nest) const;
+  llvm::Value* follows(const Nest& nest, llvm::Value* stride);
+  Values load_interleaved(Nest& nest, const ir::Op& op, llvm::Value* address);
   Values load_lines(Nest& nest, const ir::Op& op, llvm::Value* address, llvm::Value* stride);
 
   // transposed_stores.cpp: stores that are contiguous along the loop around the vector loop
   bool transposed_store(Nest& nest, const ir::Op& op, const Indices& at, llvm::Value* v);
+  void store_lines(Nest& nest, const ir::Value* view, Values rows, llvm::Value* address, llvm::Value* stride);
+  void store_interleaved(const ir::Value* view, const Values& rows, llvm::Value* address);
+  void store_streaming(const ir::Value* view, const Values& vectors, const Values& addresses,
+                       llvm::Value* stride);
 
   // out_of_bounds.cpp: elements past the ends of all views
   class SameOutOfBounds;
   bool fails_out_of_bounds(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
+  llvm::Value* room_after(const Nest& nest, const ir::Value* v, std::set<const ir::Value*>& seen);
   llvm::Value* value_out_of_bounds(Nest& nest, const ir::Op& op, const Indices& at);
 
   // vector_level.cpp: the loop over the vector axis
@@ -228,6 +236,7 @@ private:
     int line = 1;                 // columns of a line, of which only whole ones are stored so
   };
   bool begins_anywhere(const ir::Value* v, Visited& seen) const;
+  llvm::Value* is_large(const ir::Value* view);
   std::optional<Streaming> may_stream(Nest& nest, const Indices& at);
   llvm::Value* vector_end(Nest& nest, llvm::Value* first, std::int64_t most, std::int64_t step);
 

@@ -1,11 +1,11 @@
-// Evaluates vectors that span several rows of few elements, where a row or a column is repeated.
+// Evaluates vectors that span several narrow rows, where a row or a column is repeated.
 //
 // In x[r, c] + bias[c] with three columns, a vector of 8 lanes spans parts of 3 or 4 rows, and its lanes need
-// bias[0, 1, 2, 0, 1, 2, 0, 1]. The next vectors need bias[2, 0, 1, ...] and bias[1, 2, 0, ...], and then these
-// three vectors repeat. The vector loop is therefore unrolled so that a step has whole rows: 3 vectors, which
-// are 8 rows. The repeated row is one vector for each of them, which is computed before the loop. One element
-// of each row, as in x[r, c] * scale[r], is loaded as one vector for the whole step, whose lanes are permuted:
-// scale[0, 0, 0, 1, 1, 1, 2, 2] for the first vector.
+// bias[0, 1, 2, 0, 1, 2, 0, 1]. The next vectors need bias[2, 0, 1, ...] and bias[1, 2, 0, ...], and then
+// these three vectors repeat. The vector loop is therefore unrolled so that a step has whole rows: 3 vectors,
+// which are 8 rows. The repeated row is one vector for each of them, which is computed before the loop. One
+// element of each row, as in x[r, c] * scale[r], is loaded as one vector for the whole step, whose lanes are
+// permuted: scale[0, 0, 0, 1, 1, 1, 2, 2] for the first vector.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 // The largest number of operations of a step, which bounds the time to compile.
 constexpr int max_operations = 1000, function_operations = 25;
 
-// The row or column, with an axis of one element, that a reshape repeats in rows of few elements along the
+// The row or column, with an axis of one element, that a reshape repeats in narrow rows along the
 // last axis of `domain`; null if `op` is something else.
 const ir::Value* repeated_operand(const ir::Op& op, const std::vector<std::int64_t>& domain) {
   if (!op.is(Opcode::Reshape) || extents_of(op.result()->type) != domain) return nullptr;
@@ -39,8 +39,8 @@ const ir::Value* repeated_operand(const ir::Op& op, const std::vector<std::int64
 
 } // namespace
 
-// The width of the narrow rows along the vector axis; 0 if it is not made of such rows, or not only of rows of
-// one width.
+// The width of the narrow rows along the vector axis; 0 if it is not made of such rows, or not only of rows
+// of one width.
 int KernelEmitter::width_of_narrow_rows(const Nest& nest) const {
   const auto& domain = nest.domain;
   if (nest.flat || nest.vector_axis != static_cast<int>(domain.size()) - 1 || nest.lanes != nest.native_lanes) return 0;

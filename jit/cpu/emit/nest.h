@@ -92,8 +92,8 @@ struct Nest {
   int unroll = 1;
   Values bounds; // for each axis, where the loop may end; null: at the domain's extent
 
-  // transposed_loads.cpp, transposed_stores.cpp: loads and stores that are contiguous along the last outer axis,
-  // and the block of rows along that axis that the body of the vector loop computes together for them.
+  // transposed_loads.cpp, transposed_stores.cpp: loads and stores that are contiguous along the last outer
+  // axis, and the block of rows along that axis that the body of the vector loop computes together for them.
   struct TransposedAccess { // the axes of the access's tile that are the last outer axis and the vector axis
     std::size_t row, column;
     bool operator==(const TransposedAccess&) const = default;

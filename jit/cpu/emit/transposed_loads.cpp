@@ -60,8 +60,8 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 
 } // namespace
 
-// Finds the transposed loads and stores of a nest that stores or fills, and whose vectors are long enough. For
-// views of any strides only the strides at run time show which accesses are transposed; then returns that
+// Finds the transposed loads and stores of a nest that stores or fills, and whose vectors are long enough.
+// For views of any strides only the strides at run time show which accesses are transposed; then returns that
 // condition, else null.
 Value* KernelEmitter::find_transposed_accesses(Nest& nest) {
   if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < tuning::min_transposed_lanes ||
@@ -159,8 +159,31 @@ Value* KernelEmitter::transposed_load(Nest& nest, const ir::Op& op, const Indice
   Value* stride = facts(view).strides[static_cast<std::size_t>(op.integers("axes")[column])];
   Indices corner = at_row(0);
   corner[column].linear = false;
-  const Values lines =
-      load_lines(nest, op, view_access(nest, op, corner, /*address_only=*/true).address, stride);
+  Value* address = view_access(nest, op, corner, /*address_only=*/true).address;
+  Values lines;
+  if (!interleaves(nest)) {
+    lines = load_lines(nest, op, address, stride);
+  } else {
+    // Narrow rows mostly follow one another in memory, so that they can be loaded as whole vectors.
+    Values others;
+    llvm::BasicBlock *of_lines = nullptr, *of_others = nullptr;
+    emit_if_else(
+        b_, follows(nest, stride),
+        [&] {
+          lines = load_interleaved(nest, op, address);
+          of_lines = b_.GetInsertBlock();
+        },
+        [&] {
+          others = load_lines(nest, op, address, stride);
+          of_others = b_.GetInsertBlock();
+        });
+    for (std::size_t i = 0; i < count; ++i) {
+      llvm::PHINode* either = b_.CreatePHI(lines[i]->getType(), 2);
+      either->addIncoming(lines[i], of_lines);
+      either->addIncoming(others[i], of_others);
+      lines[i] = either;
+    }
+  }
   for (std::size_t i = 0; i < count; ++i)
     nest.memo[key_of(op.result(), at_row(i), nest.lanes)] = lines[i];
   return lines[static_cast<std::size_t>(of_block) - first];
@@ -175,9 +198,13 @@ Values KernelEmitter::load_lines(Nest& nest, const ir::Op& op, Value* address, V
   const auto rows = static_cast<std::size_t>(std::min(nest.lanes, nest.block));
   const std::size_t length = std::bit_ceil(rows);
   llvm::Type* part = lanes_type(element, static_cast<int>(length));
+  Value* ahead = b_.CreateMul(
+      stride, b_.getInt64(static_cast<std::uint64_t>(nest.lanes * tuning::transposed_prefetch_vectors)));
   Values parts;
   for (int i = 0; i < nest.lanes; ++i) {
     if (i > 0) address = b_.CreateGEP(element, address, stride);
+    if (rows == static_cast<std::size_t>(nest.lanes))
+      prefetch_line(b_, b_.CreateGEP(element, address, ahead), Cache::L2);
     if (rows == length)
       parts.push_back(b_.CreateAlignedLoad(part, address, align));
     else
@@ -194,6 +221,31 @@ Values KernelEmitter::load_lines(Nest& nest, const ir::Op& op, Value* address, V
   if (length == static_cast<std::size_t>(nest.lanes))
     return transposed(b_, std::move(lines), target_.sve_bytes ? 8 * target_.sve_bytes : 128);
   return transposed_squares(b_, std::move(lines));
+}
+
+// Whether the nest loads and stores whole vectors of narrow rows that follow one another, and interleaves
+// their columns.
+bool KernelEmitter::interleaves(const Nest& nest) const {
+  const int most =
+      numbers_.math.avx512 ? tuning::max_interleaved_columns : tuning::avx2_max_interleaved_columns;
+  return nest.block < nest.lanes && nest.block <= most;
+}
+
+// i1: narrow rows that are `stride` elements apart follow one another.
+Value* KernelEmitter::follows(const Nest& nest, Value* stride) {
+  return b_.CreateICmpEQ(stride, b_.getInt64(static_cast<std::uint64_t>(nest.block)));
+}
+
+Values KernelEmitter::load_interleaved(Nest& nest, const ir::Op& op, Value* address) {
+  const DType dtype = op.result()->type.dtype;
+  llvm::Type* type = lanes_type(memory_type(context_, dtype), nest.lanes);
+  Values vectors;
+  for (int k = 0; k < nest.block; ++k) {
+    Value* part = b_.CreateConstGEP1_64(type, address, static_cast<std::uint64_t>(k));
+    Value* bits = b_.CreateAlignedLoad(type, part, llvm::Align(static_cast<unsigned>(size_of(dtype))));
+    vectors.push_back(from_memory(b_, numbers_, bits, dtype));
+  }
+  return deinterleaved(b_, vectors);
 }
 
 // The mask of the first `count` of so many lanes.

@@ -36,8 +36,8 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
   return result;
 }
 
-// Whether vectors of this nest may begin at any column: none of its values is reshaped, because reshapes count
-// on vectors that begin at multiples of their length.
+// Whether vectors of this nest may begin at any column: none of its values is reshaped, because reshapes
+// count on vectors that begin at multiples of their length.
 bool KernelEmitter::begins_anywhere(const ir::Value* v, Visited& seen) const {
   if (!v->type.is_tile() || !v->def || !seen.insert({v, true}).second || plan_.has_buffer(v)) return true;
   return !v->def->is(Opcode::Reshape) &&
@@ -45,12 +45,29 @@ bool KernelEmitter::begins_anywhere(const ir::Value* v, Visited& seen) const {
                      [&](const ir::Value* operand) { return begins_anywhere(operand, seen); });
 }
 
+// i1: a view is so large that the next kernel would not find what is stored to it in the caches
+// (LaunchContext::stream_bytes).
+Value* KernelEmitter::is_large(const ir::Value* of) {
+  streams_ = true;
+  ViewFacts& view = facts(of);
+  if (view.streams) return view.streams;
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  Value* written = b_.getInt64(static_cast<std::uint64_t>(size_of(of->type.dtype)));
+  for (Value* extent : view.extents)
+    written = b_.CreateMul(written, extent);
+  Value* least =
+      b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
+                                                                   offsetof(LaunchContext, stream_bytes)));
+  return view.streams = b_.CreateICmpSGE(written, least);
+}
+
 // Whether the vectors of this row may be stored with non-temporal stores, which saves reading what is
 // overwritten. The view must be large enough (LaunchContext::stream_bytes). Non-temporal stores are of whole
 // vectors at aligned addresses, so that the columns before the first aligned address are stored by masked
 // stores, as those after the last whole line are.
 std::optional<KernelEmitter::Streaming> KernelEmitter::may_stream(Nest& nest, const Indices& at) {
-  if (nest.roots.size() != 1 || nest.lanes == 1 || !nest.rows.empty()) return std::nullopt;
+  if (nest.roots.size() != 1 || nest.lanes == 1) return std::nullopt;
   const Root& root = nest.roots[0];
   if (root.kind != Root::Kind::Store || root.stored_from) return std::nullopt;
   const ir::Op& op = *root.op;
@@ -61,19 +78,10 @@ std::optional<KernelEmitter::Streaming> KernelEmitter::may_stream(Nest& nest, co
               nest.vector_axis == static_cast<int>(axes.size()) - 1;
   const int bytes = nest.native_lanes * size_of(type.dtype);
   if (!rows || bytes < 16) return std::nullopt;
-  streams_ = true;
-  ViewFacts& view = facts(op.operand(0));
-  if (!view.streams) {
-    IRBuilder::InsertPointGuard guard(b_);
-    b_.SetInsertPoint(entry_end_);
-    Value* written = b_.getInt64(static_cast<std::uint64_t>(size_of(type.dtype)));
-    for (Value* extent : view.extents)
-      written = b_.CreateMul(written, extent);
-    Value* least =
-        b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
-                                                                     offsetof(LaunchContext, stream_bytes)));
-    view.streams = b_.CreateICmpSGE(written, least);
-  }
+  // The rows of a block are stored in turn, so that each vector must be a whole line.
+  const bool block = !nest.rows.empty();
+  if (block && (bytes != line_bytes || nest.transposed_stores.count(&op))) return std::nullopt;
+  Value* large = is_large(op.operand(0));
   Value* address = root.destination ? destination_address(root, at)
                                     : view_access(nest, op, at, /*address_only=*/true).address;
   address = b_.CreatePtrToInt(address, b_.getInt64Ty());
@@ -83,7 +91,12 @@ std::optional<KernelEmitter::Streaming> KernelEmitter::may_stream(Nest& nest, co
   Visited seen;
   Streaming streaming;
   Value* misaligned = past_multiple(bytes);
-  if (begins_anywhere(op.stored_value(), seen)) {
+  if (block) {
+    const auto row_axis = static_cast<std::size_t>(axes[static_cast<std::size_t>(nest.outer_axes.back())]);
+    Value* row_bytes = b_.CreateMul(facts(op.operand(0)).strides[row_axis],
+                                    b_.getInt64(static_cast<std::uint64_t>(size_of(type.dtype))));
+    misaligned = b_.CreateOr(misaligned, b_.CreateAnd(row_bytes, b_.getInt64(line_bytes - 1)));
+  } else if (begins_anywhere(op.stored_value(), seen)) {
     misaligned = past_multiple(size_of(type.dtype));
     Value* to_line = b_.CreateAnd(b_.CreateNeg(address), b_.getInt64(line_bytes - 1));
     Value* columns = b_.CreateLShr(
@@ -93,7 +106,7 @@ std::optional<KernelEmitter::Streaming> KernelEmitter::may_stream(Nest& nest, co
                                                b_.getInt64(static_cast<std::uint64_t>(extent)));
     streaming.line = std::max(line_bytes / size_of(type.dtype), 1);
   }
-  streaming.holds = b_.CreateAnd(view.streams, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
+  streaming.holds = b_.CreateAnd(large, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
   if (root.direct) streaming.holds = b_.CreateAnd(streaming.holds, root.direct);
   return streaming;
 }
@@ -297,8 +310,8 @@ void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
   each_reduction([&](const Root& root, std::size_t r) { e_.finish_reduction(nest_, root, total[r], at_); });
 }
 
-// Emits the fast part from column `first` on, which covers a multiple of `whole` columns. Its end is known only
-// after its body has shown which views it accesses.
+// Emits the fast part from column `first` on, which covers a multiple of `whole` columns. Its end is known
+// only after its body has shown which views it accesses.
 Value* KernelEmitter::VectorLevel::fast_part(Value* first, std::int64_t whole) {
   auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
   const unsigned before = hosts_ ? e_.function_->getInstructionCount() : 0;

@@ -50,6 +50,7 @@ private:
   llvm::Value* out_of_bounds_begin(llvm::Value* fast_end); // null: there is no such part
   Accumulators out_of_bounds_part(llvm::Value* begin, const Accumulators& so_far);
   Accumulators repeated(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
+  llvm::Value* fill_end(const Root& root, llvm::Value* end);
   void repeated_columns(llvm::Value* begin, llvm::Value* end);
   llvm::Value* unchanged(const Accumulators& before, const Accumulators& after);
   void finish(const Accumulators& total);

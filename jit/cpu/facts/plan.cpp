@@ -235,6 +235,7 @@ private:
     bool expensive = cost >= tuning::buffer_cost;
     bool many = evaluations.size() > 1 || repeated_by_broadcast;
     for (const auto& [nest, at, lanes] : evaluations) {
+      many |= is_strided_load(op) && ops_[static_cast<std::size_t>(nest.position)]->is(Opcode::Reduce);
       if (v->type.numel() > tuning::max_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);

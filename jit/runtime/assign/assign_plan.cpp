@@ -106,7 +106,7 @@ std::int64_t tile_elements_of(Device device) { return device.is_cpu() ? 8192 : 1
 // Rows of fewer elements are narrower than any vector, and there must be enough of them.
 constexpr std::int64_t most_narrow = 15, least_rows = 16;
 
-// Merges rows of few elements that follow one another in the output into one long axis, if every operand
+// Merges narrow rows that follow one another in the output into one long axis, if every operand
 // varies along all of it, or repeats one row or one column. The vectors of a CPU then span several rows.
 void merge_narrow_rows(AssignPlan& plan) {
   const int row = plan.rank - 2, column = plan.rank - 1;

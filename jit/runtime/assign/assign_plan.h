@@ -6,8 +6,8 @@
 namespace kiln::detail {
 
 // How a view lies along the last axis of the kernel. If that axis is made of narrow rows, one after the other
-// in memory, a view either varies along all of it, or repeats one row for all rows, or repeats one element of a
-// column along each row.
+// in memory, a view either varies along all of it, or repeats one row for all rows, or repeats one element of
+// a column along each row.
 enum class AlongRows : std::uint8_t { All, Row, Column };
 
 // The kernel's axes, outermost first, and the strides of all views along them. A stride is zero where a view
@@ -25,8 +25,8 @@ struct AssignPlan {
   int view_count = 0; // number of operands that are views; they are in the order of the operands
   View views[max_assign_operands];
   std::int64_t elements = 1;
-  // Elements of one program along each axis, or rows along an axis of narrow rows. Axes with one element are not
-  // part of the tile.
+  // Elements of one program along each axis, or rows along an axis of narrow rows. Axes with one element are
+  // not part of the tile.
   std::int64_t tile[max_rank];
   int narrow = 0;
 
