@@ -43,7 +43,8 @@ const ir::Value* repeated_operand(const ir::Op& op, const std::vector<std::int64
 // of one width.
 int KernelEmitter::width_of_narrow_rows(const Nest& nest) const {
   const auto& domain = nest.domain;
-  if (nest.flat || nest.vector_axis != static_cast<int>(domain.size()) - 1 || nest.lanes != nest.native_lanes) return 0;
+  if (nest.flat || nest.vector_axis != static_cast<int>(domain.size()) - 1 || nest.lanes != nest.native_lanes)
+    return 0;
   std::int64_t width = 0;
   bool one_width = true;
   int operations = 0;
