@@ -2,9 +2,11 @@
 #include <kiln/autotune/tuned.h>
 
 #include <kiln/autotune/per_process.h>
+#include <kiln/autotune/records/database.h>
 #include <kiln/autotune/run/background.h>
 #include <kiln/autotune/run/resize.h>
 #include <kiln/autotune/run/task.h>
+#include <kiln/autotune/run/task_contents.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/cli/support/example.h>
@@ -20,7 +22,7 @@ namespace kiln::tune::detail {
 
 namespace {
 
-// The sizes, layout classes and device of a launch; a choice is made for each combination.
+// The sizes, layout classes, device and key of a launch; a choice is made for each combination.
 using LaunchKey = std::vector<std::uint64_t>;
 struct LaunchKeyHash {
   std::size_t operator()(const LaunchKey& key) const {
@@ -32,7 +34,7 @@ struct LaunchKeyHash {
 };
 
 // The number of choices that are kept. Beyond it the table is cleared to bound its memory.
-constexpr std::size_t most_choices = 1 << 16;
+constexpr std::size_t most_choices = 1 << 14;
 
 // The trials that a search may spend at most on confirming a config found with other tool versions.
 constexpr int stale_trials = 8;
@@ -55,9 +57,11 @@ std::string dtypes_of(const ir::Kernel& kernel) {
 
 struct TunedCore::Chosen {
   Picked picked;
-  Config launch;            // the part of its config that the kernel takes
-  std::optional<Grid> grid; // set if neither the kernel nor the launch has one
-  bool searched = false;    // this process searched, whether or not it found a config
+  Config launch;             // the part of its config that the kernel takes
+  std::optional<Grid> grid;  // set if neither the kernel nor the launch has one
+  bool searched = false;     // this process searched, whether or not it found a config
+  bool left_out = false;     // no background search was queued, because too many were waiting
+  std::uint64_t changes = 0; // the database's count of changes at the time of the choice
 };
 
 struct TunedCore::State {
@@ -130,17 +134,20 @@ struct TunedCore::State {
     size_words.push_back(word);
   }
 
-  LaunchKey key_of(const std::uint64_t* words, std::uint64_t layouts, Device device) const {
+  LaunchKey key_of(const std::uint64_t* words, std::uint64_t layouts, Device device,
+                   const std::string& name) const {
     LaunchKey key;
-    key.reserve(size_words.size() + 2);
+    key.reserve(size_words.size() + 3);
     for (int word : size_words)
       key.push_back(words[word]);
     key.push_back(layouts);
     key.push_back(std::hash<Device>{}(device));
+    key.push_back(name.empty() ? 0 : std::hash<std::string>{}(name));
     return key;
   }
 
-  Task task_of(const std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) {
+  Task task_of(const std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid,
+               const std::string& key) {
     Task task;
     task.kernel = kernel->name;
     task.record = [handle = kernel](const Config& config) { return kiln::detail::record(*handle, config); };
@@ -148,10 +155,11 @@ struct TunedCore::State {
     task.device = device;
     task.layouts = kernel->layouts_of(layouts);
     task.words.assign(words, words + kernel->words);
-    task.has_data = true;
+    task.has_addresses = true;
     for (std::size_t i = 0; i < names.size(); ++i)
       task.problem.sizes.emplace_back(names[i], static_cast<std::int64_t>(words[size_words[i]]));
     task.problem.kind = dtypes;
+    task.problem.key = key;
     for (LayoutClass layout : task.layouts)
       task.problem.kind += std::string(".") + cli::layout_text(layout);
     const auto complete = [of = options.grid, bytes = options.pointer_bytes](Task& t) {
@@ -162,6 +170,14 @@ struct TunedCore::State {
     if (grid) task.grid = [grid = *grid](const Config&) { return grid; };
     task.bucketed = options.buckets.apply(task.problem);
     task.bucketing = options.buckets.text();
+    task.outputs = options.outputs;
+    if (const auto& reference = options.reference.kernel()) {
+      task.reference = [handle = *reference, config = options.reference.config()] {
+        return kiln::detail::record(*handle, config);
+      };
+      task.reference_config = options.reference.config();
+    }
+    task.reference_function = options.reference.function();
     task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
     task.for_problem = [task, at = size_words, complete](const Problem& other) {
       Task resized = task;
@@ -169,7 +185,8 @@ struct TunedCore::State {
       resized.problem = other;
       resized.bucketed = {};
       complete(resized);
-      resized.has_data = false;
+      resized.has_addresses = false;
+      resized.contents.clear();
       return resized;
     };
     return task;
@@ -189,7 +206,9 @@ struct TunedCore::State {
   }
 
   Chosen chosen_of(const Task& task, const Picked& picked) const {
-    return {picked, launch_config(picked.config), options.grid ? task.grid_for(picked.config) : std::nullopt};
+    Chosen chosen{picked, launch_config(picked.config), {}};
+    if (options.grid) chosen.grid = task.grid_for(picked.config);
+    return chosen;
   }
 
   // Replaces the choice for `key`.
@@ -201,12 +220,24 @@ struct TunedCore::State {
     choices.insert_or_assign(key, chosen);
     return chosen;
   }
-  // Adds the choice unless another thread or a search has added one since.
-  Chosen keep_first(const LaunchKey& key, const Task& task, const Picked& picked) {
+  // Adds the choice unless a search has added one since.
+  Chosen keep_first(const LaunchKey& key, const Task& task, const Picked& picked, bool left_out,
+                    std::uint64_t changes) {
     Chosen chosen = chosen_of(task, picked);
+    chosen.left_out = left_out;
+    chosen.changes = changes;
     const std::unique_lock lock(mutex);
     make_room();
-    return choices.try_emplace(key, std::move(chosen)).first->second;
+    Chosen& kept = choices.try_emplace(key, chosen).first->second;
+    if (!kept.searched) kept = std::move(chosen);
+    return kept;
+  }
+  // In mode online, a search for another problem of its bucket may have found a config since, and a problem
+  // that was left out may be searched once there is room.
+  bool may_improve(const Chosen& chosen) {
+    if (mode() != Mode::online || chosen.searched || (chosen.picked.known && !chosen.picked.stale))
+      return false;
+    return chosen.changes != Database::standard().changes() || (chosen.left_out && background_has_room());
   }
   void make_room() {
     if (choices.size() >= most_choices) choices.clear();
@@ -233,32 +264,39 @@ struct TunedCore::State {
 
 TunedCore::TunedCore(kiln::detail::KernelHandle kernel, Space space, TunedOptions options,
                      SourceLocation where)
-    : kernel_(kernel),
-      state_(std::make_shared<State>(std::move(kernel), std::move(space), std::move(options), where)) {}
+    : kernel_(kernel), key_(options.search.key) {
+  state_ = std::make_shared<State>(std::move(kernel), std::move(space), std::move(options), where);
+}
+TunedCore::TunedCore(const TunedCore& other, std::string key)
+    : kernel_(other.kernel_), state_(other.state_), key_(std::move(key)) {}
 TunedCore::~TunedCore() = default;
 
-TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts, Device device,
+TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts, Stream& stream,
                                     const Grid* grid) const {
   State& state = *state_;
-  const LaunchKey key = state.key_of(words, layouts, device);
-  if (auto chosen = state.find(key)) return *std::move(chosen);
-  const Task task = state.task_of(words, layouts, device, grid);
+  const Device device = stream.device();
+  const LaunchKey key = state.key_of(words, layouts, device, key_);
+  if (auto chosen = state.find(key); chosen && !state.may_improve(*chosen)) return *std::move(chosen);
+  const Task task = state.task_of(words, layouts, device, grid, key_);
+  const std::uint64_t changes = Database::standard().changes();
   const bool searches = state.mode() == Mode::tune || state.mode() == Mode::online;
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode());
-  Chosen chosen = state.keep_first(key, task, picked);
+  bool left_out = false;
   if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
-    search_in_background(task, picked.config, state.search_options(picked),
-                         [state = state_, key, task, layouts, device](const Config& config) {
-                           // Compiled here, so that no launch has to compile; the policy may forbid it to.
-                           state->kernel->variant({state->launch_config(config), layouts, device});
-                           state->keep_searched(key, task, {config, "tuned", true, false});
-                         });
-  return chosen;
+    left_out = !search_in_background(
+        task, picked.config, state.search_options(picked),
+        [state = state_, key, task, layouts, device](const Config& config) {
+          // Compiled here, so that no launch has to compile; the policy may forbid it to.
+          state->kernel->variant({state->launch_config(config), layouts, device});
+          state->keep_searched(key, task, {config, "tuned", true, false});
+        },
+        &stream);
+  return state.keep_first(key, task, picked, left_out, changes);
 }
 
-Picked TunedCore::pick(std::uint64_t* words, Device device, const Grid* grid, SourceLocation site) const {
+Picked TunedCore::pick(std::uint64_t* words, Stream& stream, const Grid* grid, SourceLocation site) const {
   const std::uint64_t layouts = kernel_->check_arguments(words, site);
-  return choose(words, layouts, device, grid).picked;
+  return choose(words, layouts, stream, grid).picked;
 }
 
 // The search in mode tune, for a launch that found no config, or only a stale one. Threads that need the same
@@ -267,16 +305,17 @@ Picked TunedCore::pick(std::uint64_t* words, Device device, const Grid* grid, So
 TunedCore::Chosen TunedCore::search_for(Stream& stream, std::uint64_t* words, std::uint64_t layouts,
                                         const Grid* grid) const {
   State& state = *state_;
-  const LaunchKey key = state.key_of(words, layouts, stream.device());
-  const Task task = state.task_of(words, layouts, stream.device(), grid);
+  const LaunchKey key = state.key_of(words, layouts, stream.device(), key_);
+  Task task = state.task_of(words, layouts, stream.device(), grid, key_);
   const std::lock_guard lock(searching());
   if (const auto chosen = state.find(key); chosen && chosen->searched) return *chosen;
   Picked picked = tune::pick(task, Mode::cached); // another kernel or process may have searched meanwhile
   if ((picked.known && !picked.stale) || is_empty(task.problem))
     return state.keep_searched(key, task, picked);
-  stream.synchronize(); // work still running on the stream would disturb the measurements
   try {
-    picked = {tune::tune(task, state.search_options(picked)).config(), "tuned", true, false};
+    const TuneOptions options = state.search_options(picked);
+    take_contents(task, stream, options);
+    picked = {tune::tune(task, options).config(), "tuned", true, false};
   } catch (const std::exception& e) {
     log_warning_once(std::string("tuning at a launch: ") + e.what() + "; continuing as in mode cached");
   }
@@ -286,21 +325,25 @@ TunedCore::Chosen TunedCore::search_for(Stream& stream, std::uint64_t* words, st
 void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* grid,
                        std::uint64_t* words) const {
   const std::uint64_t layouts = kernel_->check_arguments(words, SourceLocation(at));
-  Chosen chosen = choose(words, layouts, stream.device(), grid);
+  Chosen chosen = choose(words, layouts, stream, grid);
   if (state_->mode() == Mode::tune && !chosen.searched && (!chosen.picked.known || chosen.picked.stale))
     chosen = search_for(stream, words, layouts, grid);
   if (!grid && chosen.grid) grid = &*chosen.grid;
   kiln::detail::launch(*kernel_, stream, at, chosen.launch, grid, words);
 }
 
-Tuning TunedCore::tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
+Tuning TunedCore::tune(std::uint64_t* words, Stream& stream, const Grid* grid, const TuneOptions& options,
                        SourceLocation site) const {
   const std::uint64_t layouts = kernel_->check_arguments(words, site);
-  const Task task = state_->task_of(words, layouts, device, grid);
+  const std::string& name = options.key.empty() ? key_ : options.key;
+  Task task = state_->task_of(words, layouts, stream.device(), grid, name);
   const std::lock_guard lock(searching());
+  // An empty problem, and one that the policy forbids to compile, fails before anything is copied.
+  check_tunable(task);
+  take_contents(task, stream, options);
   Tuning tuning = tune::tune(task, options);
   if (tuning.found())
-    state_->keep_searched(state_->key_of(words, layouts, device), task,
+    state_->keep_searched(state_->key_of(words, layouts, stream.device(), name), task,
                           {tuning.config(), "tuned", true, false});
   return tuning;
 }

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <kiln/autotune/mode.h>
+#include <kiln/autotune/output_check.h>
 #include <kiln/autotune/records/bucket.h>
 #include <kiln/autotune/run/tuner.h>
 #include <kiln/autotune/space/space.h>
@@ -61,6 +62,8 @@ struct TunedOptions {
   // For a kernel with raw pointers: returns the number of bytes behind each pointer, in parameter order. A
   // search needs it.
   std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
+  std::vector<OutputCheck> outputs = {}; // how outputs are compared, if not by default; see output_check.h
+  Reference reference = {};              // what outputs are compared with; default: those of the first seed
 };
 
 // export_wisdom writes the best configs of the database of this machine, for one kernel or for all, to a file
@@ -75,23 +78,25 @@ namespace detail {
 class TunedCore {
 public:
   TunedCore(kiln::detail::KernelHandle kernel, Space space, TunedOptions options, SourceLocation where);
+  TunedCore(const TunedCore& with_other_key, std::string key);
   ~TunedCore();
   TunedCore(const TunedCore&) = delete;
 
   // `words` are the packed arguments of a launch (dsl/ir/arguments.h).
   void launch(Stream& stream, kiln::detail::Location site, const Grid* grid, std::uint64_t* words) const;
-  Picked pick(std::uint64_t* words, Device device, const Grid* grid, SourceLocation site) const;
-  Tuning tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
+  Picked pick(std::uint64_t* words, Stream& stream, const Grid* grid, SourceLocation site) const;
+  Tuning tune(std::uint64_t* words, Stream& stream, const Grid* grid, const TuneOptions& options,
               SourceLocation site) const;
   const kiln::detail::KernelHandle& kernel() const { return kernel_; }
 
 private:
   struct KILN_INTERNAL State;
   struct KILN_INTERNAL Chosen;
-  Chosen choose(std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) const;
+  Chosen choose(std::uint64_t* words, std::uint64_t layouts, Stream& stream, const Grid* grid) const;
   Chosen search_for(Stream& stream, std::uint64_t* words, std::uint64_t layouts, const Grid* grid) const;
   kiln::detail::KernelHandle kernel_;
   std::shared_ptr<State> state_; // shared with searches in the background
+  std::string key_;              // see TunedKernel::with_key
 };
 
 } // namespace detail
@@ -129,26 +134,45 @@ public:
     with_words(
         at.site,
         [&](std::uint64_t* words) {
-          picked = core_->pick(words, at.stream.device(), nullptr, SourceLocation(at.site));
+          picked = core_->pick(words, at.stream, nullptr, SourceLocation(at.site));
         },
         arguments...);
     return picked;
   }
-  // Searches the space for the problem of these arguments, and uses the result from now on. The search runs
-  // in other processes and does not touch the memory of the arguments. It takes at most the time that the
-  // options allow. If that is too short even for measuring the first legal seed, the result has no winner.
-  // Throws UserError if a size of the problem is 0, if the compile policy forbids compiling, if no seed is
-  // legal, or if the first legal seed does not run or computes a wrong result.
+  // Searches the space for the problem of these arguments, and uses the result from now on. It first waits
+  // for the stream and copies the contents of the arguments that the kernel reads, up to
+  // options.contents_bytes; all measurements and checks start from this copy. The search runs in other
+  // processes, which never see the arguments themselves, so that it does not change them. It takes at most
+  // the time that the options allow. If that is too short even for measuring the first legal seed, the result
+  // has no winner. Throws UserError if a size of the problem is 0, if the compile policy forbids compiling,
+  // if no seed is legal, or if the first legal seed does not run or computes a wrong result.
   template <class... A>
   tune::Tuning tune(detail::StreamAt at, const tune::TuneOptions& options, A&&... arguments) const {
     std::optional<tune::Tuning> tuning;
     with_words(
         at.site,
         [&](std::uint64_t* words) {
-          tuning.emplace(core_->tune(words, at.stream.device(), nullptr, options, SourceLocation(at.site)));
+          tuning.emplace(core_->tune(words, at.stream, nullptr, options, SourceLocation(at.site)));
         },
         arguments...);
     return std::move(*tuning);
+  }
+
+  // Returns a handle for problems of another kind of contents, such as sparse matrices with longer rows. The
+  // key distinguishes them from problems of equal sizes: tune() stores its result under the key, which
+  // `kiln records` shows, and launch() and pick() of this handle use results with the same key. If there is
+  // none, they use that of a close problem, which a problem of equal sizes with another key is, as they do
+  // for other sizes. The empty key is that of the original handle, unless TunedOptions::search.key set
+  // another. Handles share everything else; keep them, because making one allocates memory.
+  //
+  //   const auto sparse = tuned(csr_times_vector, space);
+  //   const auto short_rows = sparse.with_key("rows of 0 to 7");
+  //   short_rows.tune(stream, {}, rows, columns, values, x, y);
+  //   short_rows.launch(stream, rows, columns, values, x, y);
+  TunedKernel with_key(std::string key) const {
+    TunedKernel other = *this;
+    other.core_ = std::make_shared<const tune::detail::TunedCore>(*core_, std::move(key));
+    return other;
   }
 
 private:

@@ -456,7 +456,7 @@ template <class T, auto... D> struct VarTile<Tile<T, D...>> {
 // is a scalar, Var<Tile<float, BM>> a tile; `Var sums = zeros<float>(BM);` deduces the type. A Var keeps its
 // dtype and dimensions: assigned numbers are converted to the dtype, and assigned tiles broadcast to the
 // dimensions.
-template <class T> class Var {
+template <class T> class Var : public tile_functions::Associated {
 public:
   using tile_type = typename detail::VarTile<T>::type;
   using kiln_element = detail::element_t<tile_type>;

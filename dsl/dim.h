@@ -3,6 +3,7 @@
 //   KILN_DIM(BM); KILN_DIM(BN);      // at namespace scope; libraries declare theirs in their own namespace
 //   Tile<float, BM, BN>              // in types
 //   zeros<float>(BM, BN * 2_c)       // in calls; 2_c is a constant, products and quotients are dimensions
+//   zeros<float>(constant<heads>)    // heads is a constexpr integer
 //   Config{BM = 128, BN = 256}       // the sizes, which are bound when a kernel is compiled
 //
 // Two dimensions are equal if and only if their names and factors are equal. Dimensions of different names
@@ -18,8 +19,16 @@
 KILN_API_BEGIN
 namespace kiln {
 
+// Holds functions with names that kernels have too, such as sort and take. C++ finds them by their arguments:
+// sort(x, BN) calls the function, although `using namespace kiln` does not make its name visible, so that a
+// program may call a kernel sort. Where it does, and where another function of that name is nearer, the
+// function can be called as tile_functions::sort(x, BN).
+namespace tile_functions {
+struct Associated {}; // the base class by which C++ finds them
+} // namespace tile_functions
+
 // The base class of all dimensions.
-struct Dimension {
+struct Dimension : tile_functions::Associated {
   // Reports the use as a number of the host, as in `int n = BM`.
   template <class N>
     requires std::is_arithmetic_v<N>
@@ -62,7 +71,8 @@ constexpr std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
 }
 } // namespace detail
 
-// A dimension of constant size N. In calls it is written as a literal: 16_c.
+// A dimension of constant size N. In calls it is written as a literal, 16_c, or constant<N> where N is a
+// constexpr integer.
 template <std::int64_t N> struct Constant : Dimension {
   static_assert(N > 0, "a dimension must be positive");
   static constexpr std::int64_t value = N;
@@ -206,6 +216,10 @@ template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator*
 template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator/(A, B) {
   return detail::quotient_t<A, B>{};
 }
+
+// The constant dimension of a constexpr integer: `constexpr int D = 64; offset(constant<D>, 0)` is
+// offset(64_c, 0).
+template <std::int64_t N> inline constexpr Constant<N> constant{};
 
 inline namespace literals {
 // A constant dimension: 16_c has the size 16.

@@ -354,8 +354,9 @@ template <class T, class A>
   requires detail::Operands<A>
 auto cast(const A& a, detail::Location loc = detail::Location::current()) {
   constexpr bool pointer = std::is_pointer_v<T> || !detail::no_pointers<A>;
-  static_assert(!pointer, "pointers are not cast: pass them to the kernel as parameters of type raw::Ptr<T>, "
-                          "and add offsets to them, which are integers and count elements");
+  static_assert(!pointer,
+                "pointers are not cast: write raw::pointer<float>(x) for the pointer to an address, "
+                "or for a pointer of another dtype");
   static_assert(pointer || ElementType<T>, "cast converts between dtypes: bool, integers and floats");
   if constexpr (detail::IsPoison<A> || detail::is_pointer_tile<A> || !ElementType<T>)
     return Poison{};
@@ -382,9 +383,10 @@ template <class T, detail::Number N> auto cast(N number, detail::Location loc = 
 template <class T, class A>
   requires detail::Operands<A>
 auto bitcast(const A& a, detail::Location loc = detail::Location::current()) {
-  static_assert(!std::is_pointer_v<T>,
-                "a pointer is not made of an integer: pass it to the kernel as a parameter of type "
-                "raw::Ptr<T>, and add offsets to it, which count elements");
+  static_assert(
+      !std::is_pointer_v<T>,
+      "an address becomes a pointer with raw::pointer<float>(address), where the address is a 64-bit "
+      "integer of the kernel");
   static_assert(ElementType<T> || std::is_pointer_v<T>,
                 "bitcast converts to a dtype: bool, std::int8_t to std::uint64_t, or a float");
   if constexpr (ElementType<T>) {

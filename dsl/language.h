@@ -12,9 +12,12 @@
 #include <kiln/dsl/control.h>
 #include <kiln/dsl/debug.h>
 #include <kiln/dsl/join.h>
+#include <kiln/dsl/lookup.h>
 #include <kiln/dsl/reduce.h>
+#include <kiln/dsl/sort.h>
 #include <kiln/dsl/view.h>
 
+#include <kiln/dsl/address.h>
 #include <kiln/dsl/random.h>
 #include <kiln/dsl/raw.h>
 #include <kiln/dsl/recipe.h>

@@ -194,6 +194,15 @@ template <class A, class B> auto multiply(const A& a, const B& b) {
 }
 } // namespace detail
 
+// Reports sizes that are plain numbers: offset(64, i), and offset(D, i) with a constexpr int D.
+template <class D, class X>
+  requires(detail::Number<D>)
+Poison offset(const D&, const X&) {
+  static_assert(detail::never<D>,
+                "offset takes a dimension: a KILN_DIM, or a constant such as 64_c (constant<N> for a "
+                "constexpr int N)");
+  return {};
+}
 // Returns an integer scalar or number as the offset of a tile: offset(BM, i) begins at element i.
 template <detail::IsDimension D, class X> Offset<D{}> offset(D, const X& x) {
   static_assert(detail::is_integer_scalar<X>, "offset needs an integer scalar");

@@ -57,7 +57,8 @@ Tile<std::int32_t, D{}> arange(D, std::int64_t start = 0,
 template <class N, class... R>
   requires(detail::Operand<N> && !detail::IsDimension<N>)
 Poison arange(const N&, const R&...) {
-  static_assert(detail::never<N>, "arange takes a dimension: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::never<N>, "arange takes a dimension: a KILN_DIM, or a constant such as 64_c "
+                                  "(constant<N> for a constexpr int N)");
   return {};
 }
 
@@ -120,25 +121,29 @@ Poison ones(D...) {
 template <int = 0, class X, class... D>
   requires detail::NumbersAsDimensions<D...>
 Poison full(const X&, const D&...) {
-  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c "
+                                  "(constant<N> for a constexpr int N)");
   return {};
 }
 template <ElementType T, class X, class... D>
   requires detail::NumbersAsDimensions<D...>
 Poison full(const X&, const D&...) {
-  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c "
+                                  "(constant<N> for a constexpr int N)");
   return {};
 }
 template <ElementType T, class... D>
   requires detail::NumbersAsDimensions<D...>
 Poison zeros(const D&...) {
-  static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c "
+                                  "(constant<N> for a constexpr int N)");
   return {};
 }
 template <ElementType T, class... D>
   requires detail::NumbersAsDimensions<D...>
 Poison ones(const D&...) {
-  static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c "
+                                  "(constant<N> for a constexpr int N)");
   return {};
 }
 
@@ -262,13 +267,15 @@ Poison permute(const X&, N...) {
 template <class X, class... D>
   requires detail::NumbersAsDimensions<D...>
 Poison broadcast(const X&, const D&...) {
-  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c "
+                                  "(constant<N> for a constexpr int N)");
   return {};
 }
 template <class X, class... D>
   requires detail::NumbersAsDimensions<D...>
 Poison reshape(const X&, const D&...) {
-  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c "
+                                  "(constant<N> for a constexpr int N)");
   return {};
 }
 

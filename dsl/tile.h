@@ -31,6 +31,9 @@ struct Poison {
   template <class... X> void scatter(X&&...) const {}
   template <class... X> Poison tile(X&&...) const { return {}; }
   template <class... X> Poison at(X&&...) const { return {}; }
+  template <class... X> Poison slice(X&&...) const { return {}; }
+  template <class... X> Poison extent(X&&...) const { return {}; }
+  template <class... X> Poison size(X&&...) const { return {}; }
   template <class... X> Poison ptrs(X&&...) const { return {}; }
   template <class... X> Poison mask(X&&...) const { return {}; }
   template <class... X> Poison atomic_add(X&&...) const { return {}; }
@@ -283,7 +286,7 @@ template <class X> using tile_of_t = tile_t<element_t<X>, shape_t<X>>;
 //
 // A tile belongs to the recording of one kernel and to the loop or branch that computed it. Using it
 // elsewhere throws UserError.
-template <class T, auto... D> class Tile {
+template <class T, auto... D> class Tile : public tile_functions::Associated {
 public:
   using kiln_element = T;
   using kiln_shape = detail::Shape<detail::dimension_of<D>...>;
@@ -295,8 +298,9 @@ public:
     requires(!std::is_same_v<E, Tile>)
   Tile(const E& e, detail::Location loc = detail::Location::current()) : scope_(detail::current_scope()) {
     constexpr bool pointer = std::is_pointer_v<T> && !std::is_pointer_v<detail::element_t<E>>;
-    static_assert(!pointer, "a pointer is not made of an integer: pass it to the kernel as a parameter of "
-                            "type raw::Ptr<T>, and add offsets to it, which count elements");
+    static_assert(!pointer,
+                  "an address becomes a pointer with raw::pointer<float>(address), where the address "
+                  "is a 64-bit integer of the kernel");
     static_assert(
         pointer || std::is_same_v<detail::element_t<E>, T>,
         "the expression's dtype is not the tile's: write cast<T>(expression), or Tile without arguments");
@@ -316,9 +320,10 @@ public:
   template <detail::Number N>
     requires(rank == 0 && std::is_pointer_v<T>)
   Tile(N) : scope_(0) {
-    static_assert(detail::never<N>, "a pointer is not made of an integer: pass it to the kernel as a "
-                                    "parameter of type raw::Ptr<T>, and add offsets to it, which count "
-                                    "elements");
+    static_assert(detail::never<N>,
+                  "a pointer is not made of a number of the host: pass it to the kernel as a "
+                  "parameter of type raw::Ptr<T>, and add offsets to it, which count "
+                  "elements");
   }
   template <detail::Number N>
     requires(rank > 0)
@@ -365,6 +370,16 @@ public:
     static_assert(detail::never<B>, "a cast of C++ does not convert a tile: write cast<float>(x), with the "
                                     "dtype in angle brackets");
     return {};
+  }
+  // Reports a cast of C++ to a pointer, as in (float*)address.
+  template <class B>
+    requires(!std::is_pointer_v<T> && rank == 0 && std::is_pointer_v<B> &&
+             std::is_object_v<std::remove_pointer_t<B>>)
+  explicit operator B() const {
+    static_assert(detail::never<B>,
+                  "an address becomes a pointer with raw::pointer<float>(address), where the address "
+                  "is a 64-bit integer of the kernel");
+    return nullptr;
   }
   // Reports the use of a pointer of the kernel as a pointer of the host.
   template <class B>

@@ -337,6 +337,24 @@ public:
     static_assert(detail::never<V>, "a tile of a view is written by view.tile(...).store(value)");
   }
 
+  // Internal: load_as calls this function.
+  template <class W, class M> auto load_wider(const M& mask, Loc loc) const {
+    constexpr bool dtype = ElementType<W> && !std::is_const_v<W>;
+    static_assert(dtype, "load_as needs a dtype: load_as<std::uint32_t>(view.at(i))");
+    constexpr bool wider = dtype && detail::is_wider<W, element>();
+    static_assert(!dtype || wider,
+                  "load_as reads a wider dtype than that of the view: for the view's own dtype "
+                  "write load()");
+    if constexpr (dtype && wider) {
+      detail::set_location(loc);
+      detail::MaskHandle<S, M> m(mask);
+      return detail::tile_t<W, S>(detail::emit_view_load_as(access(), m.get(), detail::type_info<T*, S>,
+                                                            detail::type_info<const W*, S>,
+                                                            detail::type_info<W, S>));
+    } else {
+      return Poison{};
+    }
+  }
   // Internal: View::tile and View::at fill these members.
   detail::Handle view;
   detail::Handle offsets[Rank];
@@ -380,6 +398,31 @@ private:
     }
   }
 };
+
+// Reads numbers of the dtype W, such as std::uint32_t, each from adjacent elements of a view of a narrower
+// dtype: load_as<std::uint32_t>(view.at(i)) reads four bytes along the last axis from index i on, the first
+// one as the lowest bits. The address must be a multiple of the size of the narrower dtype only. If one of
+// the elements is outside of the view, or where the mask is false, the result is zero. The last axis must
+// have stride 1: a launch with another stride throws UserError. (For pointers there is raw::load_as.)
+template <class W, class T, int R, class S>
+auto load_as(const TileRef<T, R, S>& at, detail::Location loc = detail::Location::current()) {
+  return at.template load_wider<W>(detail::NoMask{}, loc);
+}
+template <class W, class T, int R, class S, class M>
+  requires detail::Operand<M>
+auto load_as(const TileRef<T, R, S>& at, const M& mask, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
+  static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+  return at.template load_wider<W>(mask, loc);
+}
+template <class W, class X>
+  requires(detail::Operands<X> && !requires { typename X::tile_type; })
+Poison load_as(const X&) {
+  static_assert(detail::IsPoison<X>,
+                "load_as takes elements of a view, load_as<std::uint32_t>(view.at(i)); for a "
+                "pointer write raw::load_as<std::uint32_t>(p)");
+  return {};
+}
 
 template <class T, int R, class... D>
 Tile(const TileRef<T, R, detail::Shape<D...>>&) -> Tile<std::remove_const_t<T>, D{}...>;

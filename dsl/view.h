@@ -8,6 +8,7 @@
 //   a.at(rows, cols).load()          // single elements by tiles of indices (gather); .store scatters
 //   c.tile(m, n).store(x)            // elements outside of the view are not written
 //   c.tile(m, n).atomic_add(x)       // returns the values before the addition
+//   a.slice(1, 0, n)                 // a view of the first n columns, with bounds of its own
 //
 // Every access takes an optional mask. Loads also take `other`, the value of elements that are outside of the
 // view or where the mask is false. All extents, strides and offsets are i64 and count elements, not bytes.
@@ -58,6 +59,9 @@ inline constexpr bool is_integer_index =
 template <TileLike I>
 inline constexpr bool is_integer_index<I> =
     !is_pointer_tile<I> && !is_float_operand<I> && !is_bool_operand<I>;
+// An integer of the kernel or the host, or a dimension. Poison is one, too.
+template <class I>
+inline constexpr bool is_view_bound = IsPoison<I> || IsDimension<I> || is_integer_scalar<I>;
 } // namespace detail
 
 // A parameter for memory with `Rank` extents and strides (1 to 8), whose accesses are checked against the
@@ -164,6 +168,28 @@ public:
     }
   }
 
+  // Returns the view of the elements whose indices along `axis` are begin, begin + 1, ..., end - 1. Indices
+  // of the result count from `begin`, and its extent is end - begin, or 0 if `end` is not above `begin`.
+  // Elements outside of it are treated like those outside of a view: they read as `other`, and stores do not
+  // write them. Begin and end are integers of the kernel or the host, and are limited to 0 ... extent(axis).
+  // A negative axis counts from the last one. Throws UserError if the view has no such axis, or if a bound is
+  // a negative number.
+  template <class B, class E>
+    requires detail::Operand<B> && detail::Operand<E>
+  auto slice(int axis, const B& begin, const E& end,
+             detail::Location loc = detail::Location::current()) const {
+    constexpr bool integers = detail::is_view_bound<B> && detail::is_view_bound<E>;
+    static_assert(integers, "view.slice takes an axis, and two integers: view.slice(1, begin, end)");
+    if constexpr (integers && !detail::any_poison<B, E>) {
+      detail::set_location(loc);
+      return View<T, Rank>(detail::emit_view_slice(handle_, axis,
+                                                   detail::as_operand<std::int64_t>(begin).record(),
+                                                   detail::as_operand<std::int64_t>(end).record()));
+    } else {
+      return Poison{};
+    }
+  }
+
   // Report indexing as in C++, and the use as a pointer of the host.
   template <class I> Poison operator[](const I&) const {
     static_assert(detail::never<I>, "a view is not indexed with []: write view.tile(m, k).load() for a tile, "
@@ -174,6 +200,17 @@ public:
     static_assert(detail::never<T, I...>, "a view is not indexed with (): write view.tile(m, k).load() for a "
                                           "tile, or view.at(i, j).load() for single elements");
     return {};
+  }
+  template <class... X> Poison load(const X&...) const {
+    static_assert(detail::never<T, X...>,
+                  "a view is not loaded as a whole: write view.tile(m, k).load() for a tile, "
+                  "or view.at(i, j).load() for single elements");
+    return {};
+  }
+  template <class... X> void store(const X&...) const {
+    static_assert(detail::never<T, X...>,
+                  "a view is not stored as a whole: write view.tile(m, k).store(x) for a "
+                  "tile, or view.at(i, j).store(x) for single elements");
   }
   template <class P>
     requires(std::is_pointer_v<P> && std::is_object_v<std::remove_pointer_t<P>>)
@@ -233,55 +270,104 @@ inline Scalar<std::int64_t> num_programs(int axis, detail::Location loc = detail
   return Scalar<std::int64_t>(detail::emit_grid_fact(ir::Opcode::NumPrograms, axis));
 }
 
+// Stand for axes of a view in program_tile: `each` for an axis of which each program takes one index, and
+// `whole` for an axis that the grid does not cover, because each program takes all of it.
+inline constexpr struct Each {
+} each;
+inline constexpr struct Whole {
+} whole;
+
 namespace detail {
-template <class V, class... D> Tuple<Offset<D{}>...> make_program_tile(const V& view, Location loc) {
-  set_location(loc);
-  Handle offsets[sizeof...(D)];
-  emit_program_tile(view.record(), dim_infos<D...>, sizeof...(D), offsets);
-  const Handle* next = offsets;
-  return {{{Offset<D{}>(*next++)}...}};
+template <class A>
+concept GridAxis = IsDimension<A> || std::is_same_v<A, Each> || std::is_same_v<A, Whole>;
+struct NoAxis {}; // for an argument that is not given
+template <class A>
+concept OptionalAxis = GridAxis<A> || std::is_same_v<A, NoAxis>;
+// At least one argument is a number.
+template <class... A>
+concept NumbersAsGridAxes = ((GridAxis<A> || Operand<A>) && ...) && (!GridAxis<A> || ...);
+template <class A> inline constexpr bool is_gridded = IsDimension<A> || std::is_same_v<A, Each>;
+
+// The extent of the tile along an axis, and the type of its offset.
+template <class A> struct GridExtent {
+  using dimension = A;
+  using offset = Offset<A{}>;
+};
+template <> struct GridExtent<Each> {
+  using dimension = One;
+  using offset = Scalar<std::int64_t>;
+};
+
+// The arguments that stand for axes which the grid covers, and the numbers of these axes.
+template <int Next, class... A> struct Gridded {
+  using list = DimList<>;
+  static constexpr int count = 0;
+  static void fill(const DimInfo**, int*) {}
+};
+template <int Next, class A, class... R> struct Gridded<Next, A, R...> {
+  using rest = Gridded<Next + 1, R...>;
+  static auto pick() {
+    if constexpr (is_gridded<A>)
+      return typename PushFront<typename rest::list, A>::type{};
+    else
+      return typename rest::list{};
+  }
+  using list = decltype(pick());
+  static constexpr int count = rest::count + is_gridded<A>;
+  static void fill(const DimInfo** dims, int* axes) {
+    if constexpr (is_gridded<A>) *dims++ = &GridExtent<A>::dimension::info, *axes++ = Next;
+    rest::fill(dims, axes);
+  }
+};
+
+template <class... A> Tuple<typename GridExtent<A>::offset...> offsets_of(DimList<A...>, const Handle* next) {
+  return {{{typename GridExtent<A>::offset(*next++)}...}};
 }
 } // namespace detail
 
 // Returns the offsets of the tile of `view` that this program computes:
 //
-//   auto [m, n] = program_tile(c, BM, BN);    // Offset<BM> and Offset<BN>
+//   auto [m, n] = program_tile(c, BM, BN);           // Offset<BM> and Offset<BN>
+//   auto [row, n] = program_tile(c, each, BN);       // each: an index, Scalar<std::int64_t>
+//   auto [b, head] = program_tile(x, BM, whole, each); // whole: not covered, and no offset
 //
 // It also defines the grid: cdiv(extent, dimension) programs along each axis of the view for which a
-// dimension is given. If fewer dimensions than axes are given (at most 4), the grid covers the leading axes;
-// 1_c stands for an axis of which each program takes one index. A kernel must call program_tile at most once,
-// outside of loops and branches; otherwise it throws UserError.
-template <class T, int R, LayoutClass... P, detail::IsDimension A>
-auto program_tile(const View<T, R, P...>& view, A, detail::Location loc = detail::Location::current()) {
-  return detail::make_program_tile<View<T, R, P...>, A>(view, loc);
-}
-template <class T, int R, LayoutClass... P, detail::IsDimension A, detail::IsDimension B>
-auto program_tile(const View<T, R, P...>& view, A, B, detail::Location loc = detail::Location::current()) {
-  static_assert(2 <= R, "program_tile takes at most one dimension for each axis of the view");
-  return detail::make_program_tile<View<T, R, P...>, A, B>(view, loc);
-}
-template <class T, int R, LayoutClass... P, detail::IsDimension A, detail::IsDimension B,
-          detail::IsDimension C>
-auto program_tile(const View<T, R, P...>& view, A, B, C, detail::Location loc = detail::Location::current()) {
-  static_assert(3 <= R, "program_tile takes at most one dimension for each axis of the view");
-  return detail::make_program_tile<View<T, R, P...>, A, B, C>(view, loc);
-}
-template <class T, int R, LayoutClass... P, detail::IsDimension A, detail::IsDimension B,
-          detail::IsDimension C, detail::IsDimension D>
-auto program_tile(const View<T, R, P...>& view, A, B, C, D,
+// dimension is given, `extent` programs along an axis for which `each` is given, and none along the others.
+// Axes for which no argument is given count as `whole`. The grid has at most 4 axes. (The dimension 1_c makes
+// each program take one index as well, but its offset gives tiles an axis of extent 1, which `each` does
+// not.) A kernel must call program_tile at most once, outside of loops and branches, and with a view that is
+// a parameter; otherwise it throws UserError.
+template <class T, int R, LayoutClass... P, detail::GridAxis A, detail::OptionalAxis B = detail::NoAxis,
+          detail::OptionalAxis C = detail::NoAxis, detail::OptionalAxis D = detail::NoAxis,
+          detail::OptionalAxis E = detail::NoAxis, detail::OptionalAxis F = detail::NoAxis,
+          detail::OptionalAxis G = detail::NoAxis, detail::OptionalAxis H = detail::NoAxis>
+auto program_tile(const View<T, R, P...>& view, A, B = {}, C = {}, D = {}, E = {}, F = {}, G = {}, H = {},
                   detail::Location loc = detail::Location::current()) {
-  static_assert(4 <= R, "program_tile takes at most one dimension for each axis of the view");
-  return detail::make_program_tile<View<T, R, P...>, A, B, C, D>(view, loc);
+  using Axes = detail::Gridded<0, A, B, C, D, E, F, G, H>;
+  constexpr int given = 1 + detail::GridAxis<B> + detail::GridAxis<C> + detail::GridAxis<D> +
+                        detail::GridAxis<E> + detail::GridAxis<F> + detail::GridAxis<G> + detail::GridAxis<H>;
+  static_assert(given <= R, "program_tile takes at most one dimension for each axis of the view");
+  static_assert(given > R || Axes::count <= 4,
+                "program_tile takes at most 4 dimensions: merge axes of the view, or use program_id");
+  static_assert(Axes::count > 0, "the grid needs an axis: give program_tile a dimension or each");
+  detail::set_location(loc);
+  detail::Handle offsets[8];
+  if constexpr (Axes::count > 0) {
+    const detail::DimInfo* dims[8];
+    int axes[8];
+    Axes::fill(dims, axes);
+    detail::emit_program_tile(view.record(), dims, axes, Axes::count, offsets);
+  }
+  return detail::offsets_of(typename Axes::list{}, offsets);
 }
 
-// Reports sizes that are plain numbers, and more than 4 dimensions.
+// Reports sizes that are plain numbers.
 template <class V, class... D>
-  requires(sizeof...(D) > 4 || detail::NumbersAsDimensions<D...>)
+  requires detail::NumbersAsGridAxes<D...>
 auto program_tile(const V&, D...) {
-  static_assert(!detail::NumbersAsDimensions<D...>,
-                "program_tile takes dimensions: a KILN_DIM, or a constant such as 64_c");
-  static_assert(detail::NumbersAsDimensions<D...>,
-                "program_tile takes at most 4 dimensions: merge axes of the view, or use program_id");
+  static_assert(!detail::NumbersAsGridAxes<D...>,
+                "program_tile takes dimensions: a KILN_DIM, or a constant such as 64_c "
+                "(constant<N> for a constexpr int N)");
   return Tuple<std::conditional_t<detail::never<D>, D, Poison>...>{};
 }
 

@@ -5,6 +5,7 @@
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/activate.h>
 #include <kiln/ops/detail/checks.h>
+#include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>
 
 #include <algorithm>
@@ -74,7 +75,11 @@ void launch_elementwise(detail::StreamAt stream, const K& kernel, const V&... vi
     launch(one_row(views)...);
   } else {
     auto columns = std::get<0>(std::tuple(views.cols()...));
-    kernel.launch(stream, elementwise_config(device, columns), views...);
+    // Square tiles use whole lines of transposed matrices and of others.
+    const bool transposed = device.is_cpu() && ((detail::rows_of_line(views) > 1) || ...);
+    const Config config = transposed ? Config{BM = 64, BN = elements_of_program(device) / 64}
+                                     : elementwise_config(device, columns);
+    kernel.launch(stream, config, views...);
   }
 }
 

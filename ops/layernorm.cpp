@@ -6,6 +6,7 @@
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/known_config.h>
+#include <kiln/ops/detail/narrow_rows.h>
 #include <kiln/ops/dims.h>
 
 namespace kiln::ops {
@@ -34,6 +35,22 @@ void layernorm_body(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1>
   Tile scale = rsqrt(sum(centred * centred, BN, keep) / count + eps);
   y.tile(row, col).store(
       cast<T>(centred * scale * cast<A>(gamma.tile(col).load()) + cast<A>(beta.tile(col).load())));
+}
+
+// For narrow rows: takes the transposed matrices, so that the elements of a vector are of as many rows.
+template <class T, class A = detail::Accumulator<T>>
+void layernorm_narrow_body(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, View<T, 2> y,
+                           Scalar<A> eps) {
+  detail::expect_narrow(x, y);
+  expects(gamma.size() == x.rows(), "gamma's size and x's columns");
+  expects(beta.size() == x.rows(), "beta's size and x's columns");
+  auto [col, row] = program_tile(x, BN, BM);
+  Scalar<A> count = cast<A>(x.rows());
+  Tile t = cast<A>(x.tile(col, row).load());
+  Tile centred = t - sum(t, BN, keep) / count;
+  Tile scale = rsqrt(sum(centred * centred, BN, keep) / count + eps);
+  y.tile(col, row).store(cast<T>(centred * scale * expand<1>(cast<A>(gamma.tile(col).load())) +
+                                 expand<1>(cast<A>(beta.tile(col).load()))));
 }
 
 template <class T, class A = detail::Accumulator<T>>
@@ -75,6 +92,14 @@ template <class T> const LayernormKernel<T>& layernorm_looped_kernel() {
 }
 
 namespace {
+template <class T> const LayernormKernel<T>& layernorm_narrow_kernel() {
+  static const auto& made = *new LayernormKernel<T>(
+      kernel("layernorm_narrow",
+             [](View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, View<T, 2> y,
+                Scalar<detail::Accumulator<T>> eps) { layernorm_narrow_body<T>(x, gamma, beta, y, eps); }));
+  return made;
+}
+
 template <class T>
 void launch_layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,
                       TensorView<const T, 1> beta, TensorView<T, 2> y, NormOptions options) {
@@ -88,6 +113,9 @@ void launch_layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorV
   check.apart({"y", y}, {"gamma", gamma});
   check.apart({"y", y}, {"beta", beta});
   using A = detail::Accumulator<T>;
+  if (const auto narrow = detail::narrow_config(stream.stream.device(), x, y))
+    return layernorm_narrow_kernel<T>().launch(stream, *narrow, x.transpose(), gamma, beta, y.transpose(),
+                                               static_cast<A>(options.eps));
   auto c = detail::known_row_config("layernorm", dtype_of<T>, stream, x.rows(), x.cols(), sizeof(A),
                                     {x, gamma, beta, y});
   (c.whole ? layernorm_kernel<T>() : layernorm_looped_kernel<T>())

@@ -4,6 +4,7 @@
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
+#include <kiln/ops/detail/narrow_rows.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>
 
@@ -26,6 +27,17 @@ void rmsnorm_body(View<const T, 2> x, View<const T, 1> gamma, View<T, 2> y, Scal
   Tile t = cast<A>(x.tile(row, col).load()); // elements beyond the row are zero, so the sum needs no mask
   Tile scale = rsqrt(sum(t * t, BN, keep) / cast<A>(x.cols()) + eps);
   y.tile(row, col).store(cast<T>(t * scale * cast<A>(gamma.tile(col).load())));
+}
+
+// For narrow rows: takes the transposed matrices, so that the elements of a vector are of as many rows.
+template <class T, class A = detail::Accumulator<T>>
+void rmsnorm_narrow_body(View<const T, 2> x, View<const T, 1> gamma, View<T, 2> y, Scalar<A> eps) {
+  detail::expect_narrow(x, y);
+  expects(gamma.size() == x.rows(), "gamma's size and x's columns");
+  auto [col, row] = program_tile(x, BN, BM);
+  Tile t = cast<A>(x.tile(col, row).load());
+  Tile scale = rsqrt(sum(t * t, BN, keep) / cast<A>(x.rows()) + eps);
+  y.tile(col, row).store(cast<T>(t * scale * expand<1>(cast<A>(gamma.tile(col).load()))));
 }
 
 template <class T, class A = detail::Accumulator<T>>
@@ -61,6 +73,15 @@ template <class T> const RmsnormKernel<T>& rmsnorm_looped_kernel() {
 }
 
 namespace {
+template <class T> const RmsnormKernel<T>& rmsnorm_narrow_kernel() {
+  static const auto& made =
+      *new RmsnormKernel<T>(kernel("rmsnorm_narrow", [](View<const T, 2> x, View<const T, 1> gamma,
+                                                        View<T, 2> y, Scalar<detail::Accumulator<T>> eps) {
+        rmsnorm_narrow_body<T>(x, gamma, y, eps);
+      }));
+  return made;
+}
+
 template <class T>
 void launch_rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,
                     TensorView<T, 2> y, NormOptions options) {
@@ -72,7 +93,10 @@ void launch_rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorVie
   check.apart_or_same({"y", y}, {"x", x});
   check.apart({"y", y}, {"gamma", gamma});
   using A = detail::Accumulator<T>;
-  auto c = detail::row_config(stream.stream.device(), x.rows(), x.cols(), sizeof(A));
+  if (const auto narrow = detail::narrow_config(stream.stream.device(), x, y))
+    return rmsnorm_narrow_kernel<T>().launch(stream, *narrow, x.transpose(), gamma, y.transpose(),
+                                             static_cast<A>(options.eps));
+  auto c = detail::row_config(stream.stream.device(), x.rows(), x.cols(), sizeof(A), detail::rows_of_line(x));
   (c.whole ? rmsnorm_kernel<T>() : rmsnorm_looped_kernel<T>())
       .launch(stream, c.config, x, gamma, y, static_cast<A>(options.eps));
 }

@@ -5,6 +5,7 @@
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/known_config.h>
+#include <kiln/ops/detail/narrow_rows.h>
 #include <kiln/ops/dims.h>
 
 #include <cmath>
@@ -23,6 +24,16 @@ template <class T> void softmax_body(View<const T, 2> x, View<T, 2> y) {
   Tile t = cast<A>(x.tile(row, col).load_or(-INFINITY));
   Tile e = exp(t - max(t, BN, keep));
   y.tile(row, col).store(cast<T>(e * (A(1) / sum(e, BN, keep))));
+}
+
+// For narrow rows: takes the transposed matrices, so that the elements of a vector are of as many rows.
+template <class T> void softmax_narrow_body(View<const T, 2> x, View<T, 2> y) {
+  using A = detail::Accumulator<T>;
+  detail::expect_narrow(x, y);
+  auto [col, row] = program_tile(x, BN, BM);
+  Tile t = cast<A>(x.tile(col, row).load());
+  Tile e = exp(t - max(t, BN, keep));
+  y.tile(col, row).store(cast<T>(e * (A(1) / sum(e, BN, keep))));
 }
 
 // This is the algorithm of Milakov and Gimelshein, "Online normalizer calculation for softmax" (arXiv
@@ -62,6 +73,12 @@ template <class T> const SoftmaxKernel<T>& softmax_looped_kernel() {
 }
 
 namespace {
+template <class T> const SoftmaxKernel<T>& softmax_narrow_kernel() {
+  static const auto& made = *new SoftmaxKernel<T>(
+      kernel("softmax_narrow", [](View<const T, 2> x, View<T, 2> y) { softmax_narrow_body<T>(x, y); }));
+  return made;
+}
+
 template <class T>
 void launch_softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y) {
   detail::Checks check("ops::softmax", stream);
@@ -69,6 +86,8 @@ void launch_softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorVie
   check.equal("x's columns and y's columns", x.cols(), y.cols());
   check.writes({"y", y});
   check.apart_or_same({"y", y}, {"x", x});
+  if (const auto narrow = detail::narrow_config(stream.stream.device(), x, y))
+    return softmax_narrow_kernel<T>().launch(stream, *narrow, x.transpose(), y.transpose());
   auto c = detail::known_row_config("softmax", dtype_of<T>, stream, x.rows(), x.cols(),
                                     sizeof(detail::Accumulator<T>), {x, y});
   (c.whole ? softmax_kernel<T>() : softmax_looped_kernel<T>()).launch(stream, c.config, x, y);

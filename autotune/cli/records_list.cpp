@@ -64,6 +64,12 @@ std::vector<KeyRecords> records_by_key(RecordStore& store, const Filter& filter,
   return list;
 }
 
+// Why launches may not use a config as it is; empty if nothing speaks against it.
+const char* doubt_about(const Record& best) {
+  if (best.key->tools.verification != verification_version) return " (to be confirmed again)";
+  return best.confirmed ? "" : " (not confirmed)";
+}
+
 void show_key(const KeyRecords& q, bool all) {
   const RecordKey& k = *q.key;
   fmt::print("{}  {} {}\n", to_string(k.id()), printable(k.kernel), printable(text_of(k.problem)));
@@ -76,7 +82,7 @@ void show_key(const KeyRecords& q, bool all) {
              k.tools.driver.empty() ? "" : ", driver " + printable(k.tools.driver));
   if (q.best)
     fmt::print("  used      {} in {}{}\n", printable(q.best->config), time_text(q.best->result.seconds),
-               q.best->confirmed ? "" : ", not confirmed");
+               doubt_about(*q.best));
   std::map<std::string, std::size_t> failures;
   std::vector<const Record*> ok;
   for (const Record& record : q.records)
@@ -143,8 +149,7 @@ int list_records(RecordStore& store, const Filter& filter, const ListOptions& op
                printable(q.key->kernel), kernel_width, printable(text_of(q.key->problem)), problem_width,
                printable(q.key->backend), q.records.size(), q.failed,
                q.best ? time_text(q.best->result.seconds) : "-", when(q.newest),
-               q.best ? printable(q.best->config) : "-",
-               q.best && !q.best->confirmed ? " (not confirmed)" : "");
+               q.best ? printable(q.best->config) : "-", q.best ? doubt_about(*q.best) : "");
   return 0;
 }
 

@@ -53,13 +53,10 @@ Json to_json_object(const RecordKey& key) {
   Json sizes = Json::object();
   for (const auto& [name, size] : key.problem.sizes)
     sizes[name] = size;
-  return {{"id", to_string(key.id())},
-          {"kernel", key.kernel},
-          {"sizes", std::move(sizes)},
-          {"kind", key.problem.kind},
-          {"silicon", key.silicon},
-          {"backend", key.backend},
-          {"code_generation", key.code_generation},
+  return {{"id", to_string(key.id())},   {"kernel", key.kernel},
+          {"sizes", std::move(sizes)},   {"kind", key.problem.kind},
+          {"key", key.problem.key},      {"silicon", key.silicon},
+          {"backend", key.backend},      {"code_generation", key.code_generation},
           {"product", key.tools.product}};
 }
 

@@ -1,9 +1,11 @@
 // Implements the command `kiln tune`, which searches the configs of a kernel on a device.
 #include <kiln/autotune/cli/device_option.h>
+#include <kiln/autotune/cli/input_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/progress.h>
 #include <kiln/autotune/records/store.h>
 #include <kiln/autotune/report/report.h>
+#include <kiln/autotune/run/compared.h>
 #include <kiln/autotune/run/registry.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/tuner.h>
@@ -45,7 +47,7 @@ struct Arguments {
   bool list = false, json = false, warm = false, quiet = false;
   std::string table;                 // the table to write
   std::size_t configs_for_table = 0; // the number of configs in it
-  std::vector<std::string> reports, replayed;
+  std::vector<std::string> reports, replayed, inputs;
   ReplayOptions replay;
   TuneOptions options;
 };
@@ -140,10 +142,14 @@ void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
         "  measured  nothing: the default {{{}}} did not finish within {:.3g} s; give it more time with "
         "--budget if it is not an endless loop\n",
         t.fallback ? t.space->text(*t.fallback) : "", t.budget_seconds);
+  if (!t.suspicion.empty()) fmt::print("  suspect   {}\n", t.suspicion);
   if (!t.checked.empty())
     fmt::print(
         "  checked   the default against the interpreter: {}; every other config against the default\n",
         t.checked);
+  if (r.best)
+    for (const OutputComparison& output : r.best_result.outputs)
+      fmt::print("  compared  {}\n", text_of(output));
   if (const std::size_t measured = r.trials.size(); !a.table.empty())
     fmt::print("  table     {} of {} configs{}\n", measured, a.configs_for_table,
                measured == 0                    ? ": no file was written"
@@ -250,6 +256,10 @@ int run_tune(int argc, char** argv) {
       ->check(cli::not_empty());
   app.add_option("--dtype", a.dtype, "dtype of the operands (default: the kernel's first)")
       ->check(cli::not_empty());
+  app.add_option(
+      "--input", a.inputs,
+      "NAME=FILE: the contents of a parameter, as FILE.npy or as its raw elements (default: what the "
+      "kernel's registration generates, else made-up numbers)");
   app.add_option("--device", a.device, "cpu, cuda:0, emulated:sm_80")->capture_default_str();
   app.add_option("--effort", a.effort,
                  "quick: 32 trials or 20 s; full: 128 trials or 120 s; most: 512 trials or 15 min")
@@ -307,6 +317,7 @@ int run_tune(int argc, char** argv) {
     check_writable("--report", file);
   }
   Task task = make_task(*kernel, a.dtype, a.shape, device_from_option(a.device));
+  give_inputs(task, *kernel, a.inputs, a.options.seed);
   task.deterministic = a.options.deterministic;
   a.options.effort = effort_of(a.effort);
   a.options.cold = !a.warm;

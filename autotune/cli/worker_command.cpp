@@ -1,5 +1,6 @@
 // Implements the command `kiln tune-worker`, which only LiveMeasurer starts.
 #include <kiln/autotune/measure/worker.h>
+#include <kiln/autotune/measure/worker_process.h>
 #include <kiln/jit/cli/support/registry.h>
 
 #include <cstdio>
@@ -11,8 +12,6 @@ namespace kiln::cli {
 
 namespace {
 
-constexpr int worker_socket = 3;
-
 bool is_socket(int fd) {
   int type = 0;
   socklen_t size = sizeof type;
@@ -20,11 +19,11 @@ bool is_socket(int fd) {
 }
 
 int run_tune_worker(int argc, char** argv) {
-  if (argc != 3 || !is_socket(worker_socket)) {
+  if (argc != 3 || !is_socket(tune::worker_socket)) {
     std::fputs("kiln: only the tuner starts tune-worker; see `kiln tune --help` for how to tune\n", stderr);
     return 2;
   }
-  return tune::run_worker(worker_socket, argv[2], std::atoi(argv[1]));
+  return tune::run_worker(argv[2], std::atoi(argv[1]));
 }
 
 const CommandRegistration worker_command({"tune-worker", "", run_tune_worker});

@@ -31,7 +31,7 @@ unsigned char poison_byte(DType t, Pattern pattern) {
   return pattern == Pattern::first ? 0xA5 : 0x5A;
 }
 
-void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random) {
+void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random, bool positive) {
   const std::int64_t size = size_of(t);
   for (std::int64_t i = 0; i < count; ++i, to += size) {
     if (!is_float(t)) {
@@ -44,7 +44,8 @@ void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random)
     const std::uint64_t bits = random.bits();
     const auto sum =
         static_cast<double>((bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48));
-    const double value = (sum / 65536.0 - 2.0) * std::numbers::sqrt3;
+    double value = (sum / 65536.0 - 2.0) * std::numbers::sqrt3;
+    if (positive) value = std::abs(value) + 0.25;
     if (t == DType::F32) {
       const auto f = static_cast<float>(value);
       std::memcpy(to, &f, sizeof f);
@@ -62,6 +63,25 @@ void fill_range(unsigned char* to, std::int64_t count, DType t, const Fill& fill
                    is_float(t) ? ir::cell_of_float(t, static_cast<long double>(value))
                                : ir::cell_of_integer(t, value));
   }
+}
+
+void copy_given(unsigned char* to, const Fill& fill, std::int64_t bytes, std::size_t index) {
+  const auto wanted = static_cast<std::size_t>(bytes);
+  const std::size_t given = fill.bytes ? fill.bytes->size() - fill.first : 0;
+  if (given < wanted)
+    throw UserError("argument " + std::to_string(index + 1) + " of the measured launch has " +
+                    std::to_string(wanted) + " bytes, but only " + std::to_string(given) +
+                    " are given for it");
+  if (wanted) std::memcpy(to, fill.bytes->data() + fill.first, wanted);
+}
+
+// Returns whether all elements of given contents are equal, as those of a new array often are. Such contents
+// hide errors, for instance elements at wrong places.
+bool is_constant(const Fill& fill, std::int64_t bytes, std::int64_t element) {
+  if (!fill.bytes || fill.bytes->size() - fill.first < static_cast<std::size_t>(bytes)) return false;
+  const unsigned char* data = fill.bytes->data() + fill.first;
+  return bytes <= element ||
+         std::memcmp(data, data + element, static_cast<std::size_t>(bytes - element)) == 0;
 }
 
 // Puts in only a few special values, since one NaN in a row makes the whole row of a product NaN.
@@ -213,7 +233,7 @@ std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
 }
 
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values) {
+                       Values values, bool positive) {
   Contents contents;
   for (const Block& block : plan.blocks)
     contents.blocks.emplace_back(block.read ? static_cast<std::size_t>(block.bytes) : 0);
@@ -224,21 +244,17 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     unsigned char* to = contents.blocks[static_cast<std::size_t>(place.block)].data() + place.begin;
     Random random(seed + 0x1000 * (i + 1));
     const std::int64_t count = place.bytes / size_of(a.dtype);
-    switch (a.fill.kind) {
-    case Fill::Kind::random:
-      fill_random(to, count, a.dtype, random);
-      if (is_float(a.dtype) && values == Values::special) sprinkle_special(to, count, a.dtype, random);
-      if (is_float(a.dtype) && values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
-      break;
-    case Fill::Kind::range: fill_range(to, count, a.dtype, a.fill, random); break;
-    case Fill::Kind::bytes:
-      if (a.fill.bytes.size() != static_cast<std::size_t>(place.bytes))
-        throw UserError("argument " + std::to_string(i + 1) + " of the measured launch has " +
-                        std::to_string(place.bytes) + " bytes, but " + std::to_string(a.fill.bytes.size()) +
-                        " are given for it");
-      if (!a.fill.bytes.empty()) std::memcpy(to, a.fill.bytes.data(), a.fill.bytes.size());
-      break;
-    }
+    // Special values could make a kernel read outside of its arrays, or loop forever.
+    const bool varied = values != Values::usual && is_float(a.dtype) && !place.steers;
+    if (a.fill.kind == Fill::Kind::bytes && !(varied && is_constant(a.fill, place.bytes, size_of(a.dtype))))
+      copy_given(to, a.fill, place.bytes, i);
+    else if (a.fill.kind == Fill::Kind::range)
+      fill_range(to, count, a.dtype, a.fill, random);
+    else
+      fill_random(to, count, a.dtype, random, positive);
+    if (!varied || a.fill.kind == Fill::Kind::range) continue;
+    if (values == Values::special) sprinkle_special(to, count, a.dtype, random);
+    if (values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
   }
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)
     contents.hashes.push_back(hash_of(contents.blocks[i].data(), contents.blocks[i].size()));

@@ -49,14 +49,18 @@ struct Contents {
   std::vector<std::vector<unsigned char>> blocks;
   std::vector<std::uint64_t> hashes; // of the blocks that are only read
 };
-// The kind of random floats. Integers and given bytes do not depend on it.
+// The kind of random floats. It does not affect integers, and contents that decide on addresses or loops
+// (MemoryPlan::Place::steers). If it is not `usual`, some of the given floats are replaced too; all are, by
+// random ones, if they are equal.
 enum class Values : std::uint8_t {
   usual,   // normally distributed
   special, // some are NaN or infinite
   tiny,    // some are zeros of either sign or subnormal
 };
+// `positive`: normal numbers are replaced by their magnitude plus 1/4, for kernels that take logarithms or
+// roots.
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values = Values::usual);
+                       Values values = Values::usual, bool positive = false);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);
 
 // Fills an output before a launch. The two patterns differ, and for floats both are NaN if the dtype allows.

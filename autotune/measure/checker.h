@@ -4,17 +4,24 @@
 // a second pattern, so that an element that is not written cannot be right by chance. Blocks that are both
 // read and written get their initial contents before each launch. The bytes around all arrays and the inputs
 // must not change.
+//
+// How far a right output may be from the reference's is found by launching the reference, with rounding
+// errors (noise.h), on perturbed inputs (motion.h). Outputs whose elements get their places from atomic
+// counters (appended.h) are sorted before they are compared.
 #pragma once
 
 #include <kiln/autotune/measure/arrays.h>
 #include <kiln/autotune/measure/compare.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
+#include <kiln/autotune/measure/perturb.h>
 
 #include <functional>
 #include <memory>
 #include <vector>
 
 namespace kiln::tune {
+
+constexpr int perturbed_runs = 4; // of the reference
 
 // The memory plan of a launch and its contents. Throws UserError before allocating if measuring takes more
 // memory than the machine has.
@@ -33,26 +40,64 @@ public:
   Checker(const Situation& situation, const Inputs& inputs, const LoadedCandidate& reference, Stream& stream,
           ArraySet* shared = nullptr);
 
-  // Launches the reference twice and keeps its outputs. Throws the errors of its launch, and UserError if it
-  // writes where it must not. `again` is called with the seconds of the first launch; if it returns false,
-  // there is no second launch, and elements that are not written are recognised by one pattern only. Returns
-  // the number of launches and the seconds of the first one.
+  // Launches the reference twice, and up to `most` times on perturbed inputs, and keeps its outputs. Throws
+  // the errors of its launch, and UserError if it writes where it must not. `again` is called with the
+  // seconds of the first launch before each other one; if it returns false, there is none. With one launch,
+  // elements that are not written are recognised by one pattern only. Returns the number of launches and the
+  // seconds of the first one.
   struct Launched {
     int launches = 0;
     double seconds = 0;
   };
-  Launched run_reference(const std::function<bool(double)>& again = {});
+  Launched run_reference(const std::function<bool(double)>& again = {}, int most = perturbed_runs);
   // Launches the candidate twice and compares. Throws the errors of its launches.
-  Verdict check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
+  struct Checked {
+    Verdict verdict;
+    std::vector<OutputComparison> outputs; // as far as they were compared
+  };
+  Checked check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
 
-private:
-  double launch(const LoadedCandidate& candidate, Pattern pattern); // returns the seconds
-  std::vector<unsigned char> output(std::size_t block);
-  Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
-                       Strictness strictness);
+  // Returns what can be compared of each output: an entry for each that is not ignored.
+  std::vector<OutputComparison> comparable() const;
+  // Returns why an output cannot be compared at all, with its parameter and what to do; empty if each can be.
+  // `by_values` is set if other values of the inputs may help.
+  std::string incomparable(bool* by_values = nullptr) const;
+
+  // For a caller that has outputs of its own: the reference's and how to compare with them.
+  const ReferenceOutput& reference_output(std::size_t block) const { return outputs_[block]; }
+  Allowance allowance_for(const LoadedCandidate& candidate, std::size_t block) const;
+  bool is_ignored(std::size_t block) const { return how_[block].ignored; }
+  bool is_compared_by_function(std::size_t block) const {
+    return static_cast<bool>(how_[block].declared.compare);
+  }
+  bool is_sorted(std::size_t block) const { return how_[block].sorted; }
   const std::vector<unsigned char>& poison_of(std::size_t block, Pattern pattern) const {
     return poison_[static_cast<int>(pattern)][block];
   }
+
+private:
+  double launch(const LoadedCandidate& candidate, Pattern pattern); // returns the seconds
+  double launch_perturbed(double distance, Direction direction, std::uint64_t seed);
+  std::vector<unsigned char> output(std::size_t block, Pattern pattern);
+  void keep_first(std::size_t block, std::vector<unsigned char> values);
+  void keep_second(std::size_t block, const std::vector<unsigned char>& values);
+  void move(const std::function<bool(double)>& again, Launched& launched, int most);
+  void find_steps();
+  void make_noisy();
+  void ask_host();
+  Verdict ask_to_compare(std::size_t block, const std::vector<unsigned char>& values);
+  Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
+                       Strictness strictness);
+
+  struct How { // a block is compared
+    bool ignored = false, sorted = false;
+    int parameter = 0; // that is written there
+    std::size_t elements = 0;
+    OutputCheck declared;
+    double varying = 0; // share of elements that differ between launches with equal inputs
+  };
+  static std::vector<How> ways_to_compare(const Situation& situation, const MemoryPlan& plan,
+                                          const ir::Kernel& kernel);
 
   const Situation& situation_;
   const Inputs& inputs_;
@@ -60,9 +105,16 @@ private:
   Stream& stream_;
   std::unique_ptr<ArraySet> own_;
   ArraySet& set_;
+  LoadedCandidate noisy_; // the reference with rounding errors (noise.h); its kernel may be null
+  std::vector<How> how_;
   std::vector<ReferenceOutput> outputs_;
+  double rounding_ = 0, sums_ = 1;                    // of the reference: see Allowance
   std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };
+
+// Sorts elements by value. Those that still hold the pattern come last; `poisoned` may be empty.
+void sort_elements(std::vector<unsigned char>& values, DType dtype,
+                   const std::vector<unsigned char>& poisoned);
 
 // Converts a verdict to a measurement that is ok, wrong_result or not_a_number.
 Measurement outcome_of(const Verdict& verdict);

@@ -1,78 +1,78 @@
-// Compares outputs by their norms and by element.
+// Compares outputs element by element, with a bound for each.
 #include <kiln/autotune/measure/compare.h>
 
+#include <kiln/autotune/measure/decoder.h>
+#include <kiln/autotune/measure/perturb.h>
 #include <kiln/dsl/float_bits.h>
 #include <kiln/dsl/ir/semantics.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace kiln::tune {
 
 namespace {
 
-// Returns the allowed difference of one element, relative to its magnitude plus the typical magnitude. Errors
-// that the norm allows are at worst normally distributed, so that among a million elements none exceeds six
-// times the norm's fraction; f32 sums have longer tails. A fraction above a half would accept any value.
-double allowed_of_element(double tolerance) {
-  return std::min({64 * tolerance, std::max(0.05, 8 * tolerance), 0.5});
+// The share of elements that may differ where floats decide between values, even if none changed in the runs.
+constexpr double usual_share = 1e-3;
+// The share of floats that may differ although they did not move at all in the runs, such as the zeros of a
+// relu; and the largest share that may jump.
+constexpr double still_share = 1e-5, most_jumping = 0.05;
+// Borrowing from the median is limited to this multiple of the own spread with four runs, whose largest
+// change is almost never smaller by that factor; fewer runs miss more.
+constexpr double borrowed_with_four_runs = 30;
+
+std::string number_text(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
 }
-
-// Converts elements to doubles, with a table for small floats.
-class Decoder {
-public:
-  explicit Decoder(DType t) : dtype_(t) {
-    if (t != DType::F32 && t != DType::F64 && is_float(t)) {
-      table_.resize(std::size_t{1} << (8 * size_of(t)));
-      for (std::size_t bits = 0; bits < table_.size(); ++bits)
-        table_[bits] = decode_float(t, static_cast<std::uint16_t>(bits));
-    }
-  }
-  double operator()(const unsigned char* at) const {
-    if (dtype_ == DType::F32) {
-      float f;
-      std::memcpy(&f, at, sizeof f);
-      return f;
-    }
-    if (dtype_ == DType::F64) {
-      double d;
-      std::memcpy(&d, at, sizeof d);
-      return d;
-    }
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, at, static_cast<std::size_t>(size_of(dtype_)));
-    return table_[bits];
-  }
-
-private:
-  DType dtype_;
-  std::vector<double> table_;
-};
 
 std::string element_text(DType t, const unsigned char* at) {
   const ir::Cell cell = ir::load_cell(t, at);
   if (!is_float(t))
     return is_unsigned(t) ? std::to_string(cell) : std::to_string(static_cast<std::int64_t>(cell));
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(ir::float_of(t, cell)));
-  return text;
+  return number_text(static_cast<double>(ir::float_of(t, cell)));
+}
+
+// The smallest differences that count: denormals may be treated as zeros by products of bf16 and by atomics.
+double least_difference(DType t) {
+  switch (t) {
+  case DType::F64: return 0x1p-1018;
+  case DType::F16: return 0x1p-23;
+  case DType::F8E4M3: return 0x1.8p-9;
+  case DType::F8E5M2: return 0x1.8p-16;
+  default: return 0x1p-122; // f32 and bf16
+  }
 }
 
 class Comparison {
 public:
   Comparison(const ReferenceOutput& reference, std::span<const unsigned char> values,
-             std::span<const unsigned char> poisoned, double tolerance, Strictness strictness)
-      : reference_(reference), values_(values), poisoned_(poisoned), tolerance_(tolerance),
-        numbers_alone_(strictness == Strictness::numbers),
-        size_(static_cast<std::size_t>(size_of(reference.dtype))), count_(values.size() / size_) {}
+             std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness)
+      : reference_(reference), motion_(reference.motion), values_(values), poisoned_(poisoned),
+        allowance_(allowance), numbers_alone_(strictness == Strictness::numbers),
+        size_(static_cast<std::size_t>(size_of(reference.dtype))), count_(values.size() / size_),
+        decode_(reference.dtype) {
+    const bool coarse = allowance.rounding > coarse_rounding;
+    fine_ = (4 + 2 * allowance.sums) * (coarse ? spacing_of(DType::F32) : allowance.rounding);
+    const int runs = motion_.runs();
+    borrowed_ = runs >= 4   ? borrowed_with_four_runs
+                : runs == 3 ? 10 * borrowed_with_four_runs
+                : runs == 2 ? 1000 * borrowed_with_four_runs
+                            : std::numeric_limits<double>::infinity();
+    verdict_.compared.elements = count_;
+    verdict_.compared.dtype = reference.dtype;
+  }
 
   Verdict run() {
-    if (is_float(reference_.dtype))
-      floats();
-    else
-      integers();
-    return verdict_;
+    if (!motion_.known() && is_float(reference_.dtype)) find_magnitude();
+    for (std::size_t i = 0; i < count_ && ok(); ++i)
+      look_at(i);
+    if (ok()) judge_exceptions();
+    return std::move(verdict_);
   }
 
 private:
@@ -81,96 +81,184 @@ private:
   bool is_poison(std::size_t i) const {
     return !poisoned_.empty() && std::memcmp(got(i), poisoned_.data() + i * size_, size_) == 0;
   }
+  bool ok() const { return verdict_.kind == Verdict::Kind::right; }
+  bool declared() const { return allowance_.relative > 0 || allowance_.absolute > 0; }
 
   void fail(Verdict::Kind kind, std::size_t i, const std::string& what) {
     verdict_.kind = kind;
     verdict_.error = "element " + std::to_string(i) + " " + what;
   }
-  void differs(std::size_t i, Verdict::Kind kind = Verdict::Kind::wrong) {
+  std::string difference_text(std::size_t i) const {
+    return "is " + element_text(reference_.dtype, got(i)) + ", but the reference has " +
+           element_text(reference_.dtype, right(i));
+  }
+  void differs(std::size_t i, double bound = 0) {
     if (is_poison(i)) return fail(Verdict::Kind::wrong, i, "is not written");
-    fail(kind, i,
-         "is " + element_text(reference_.dtype, got(i)) + ", but the reference has " +
-             element_text(reference_.dtype, right(i)));
+    fail(Verdict::Kind::wrong, i,
+         difference_text(i) +
+             (bound > 0 ? ", and at most " + number_text(bound) + " between them is a rounding error" : ""));
   }
   // The pattern is a NaN as well. The reference wrote a NaN with other bits here, so the candidate wrote
   // nothing. One-byte floats have too few NaNs for this distinction.
   bool only_looks_written(std::size_t i) const {
     return size_ > 1 && is_poison(i) && std::memcmp(got(i), right(i), size_) != 0;
   }
-  // Returns whether the element needs no further comparison, because the reference did not write it.
-  bool untouched(std::size_t i) {
-    if (reference_.unwritten.empty() || !reference_.unwritten[i]) return false;
-    if (!is_poison(i)) fail(Verdict::Kind::wrong, i, "is written, but the reference does not write it");
-    return true;
-  }
-  bool ok() const { return verdict_.kind == Verdict::Kind::right; }
+  bool moves_by_infinity(std::size_t i) const { return motion_.known() && std::isinf(motion_.spread(i)); }
 
-  // An element that is not written holds a NaN pattern, but must be compared.
-  bool is_left_out(double r, double g, std::size_t i) const {
-    return numbers_alone_ && !(std::isfinite(r) && std::isfinite(g)) && !is_poison(i);
-  }
-
-  void integers() {
-    if (poisoned_.empty() && std::memcmp(values_.data(), reference_.values.data(), values_.size()) == 0)
+  void look_at(std::size_t i) {
+    if (moves_by_infinity(i)) return;
+    if (!reference_.unwritten.empty() && reference_.unwritten[i]) {
+      if (!is_poison(i)) fail(Verdict::Kind::wrong, i, "is written, but the reference does not write it");
       return;
-    for (std::size_t i = 0; i < count_ && ok(); ++i)
-      if (!untouched(i) && std::memcmp(got(i), right(i), size_) != 0) differs(i);
+    }
+    if (is_float(reference_.dtype))
+      look_at_float(i);
+    else
+      look_at_integer(i);
   }
 
-  void floats() {
-    const Decoder decode(reference_.dtype);
-    double error = 0, size = 0;
+  void look_at_integer(std::size_t i) {
+    const bool same = std::memcmp(got(i), right(i), size_) == 0;
+    const double r = decode_(right(i));
+    // The pattern is an integer that the reference did not write here in at least one of its launches.
+    if (!same && is_poison(i)) return differs(i);
+    const double bound = declared() ? allowance_.absolute + allowance_.relative * std::abs(r)
+                         : depends_on_floats() && reference_.dtype != DType::Bool
+                             ? 1 + 2 * (motion_.known() ? motion_.spread(i) : 0.0)
+                             : depends_on_floats();
+    const double distance = same ? 0 : std::max(1.0, std::abs(decode_(got(i)) - r));
+    count(i, distance, bound, motion_.known() && 2 * motion_.spread(i) > std::max(2.0, std::abs(r) / 2));
+    if (same) return;
+    if (distance > bound && allowance_.share == 0) return differs(i, bound);
+    if (distance > bound || !declared()) note_exception(i);
+  }
+
+  void look_at_float(std::size_t i) {
+    const double r = decode_(right(i)), g = decode_(got(i));
+    if (numbers_alone_ && !(std::isfinite(r) && std::isfinite(g)) && !is_poison(i)) return;
+    if (std::isnan(r)) {
+      if (!std::isnan(g) || only_looks_written(i)) differs(i);
+      return;
+    }
+    if (std::isnan(g)) {
+      differs(i);
+      if (!is_poison(i)) verdict_.kind = Verdict::Kind::not_a_number;
+      return;
+    }
+    if (std::isinf(r) || std::isinf(g)) {
+      if (r != g && !near_overflow(r, g)) differs(i);
+      return;
+    }
+    const double distance = std::abs(g - r), bound = bound_of(i, r, g);
+    count(i, distance, bound, !declared() && allowance_.factor * spread_of(i, r) > std::abs(r) / 2);
+    if (distance <= bound) return;
+    const bool jumps = motion_.jump_share() > 0 && distance <= 2 * motion_.largest_jump();
+    const bool still =
+        motion_.known() && motion_.spread(i) == 0 && distance <= allowance_.factor * motion_.typical();
+    const bool steps = motion_.step > 0 && distance <= 2 * motion_.step;
+    if (!jumps && !steps && !still && allowance_.share == 0) return differs(i, bound);
+    note_exception(i);
+    if (!jumps && !steps) ++still_exceptions_;
+  }
+
+  // A value next to the largest finite one rounds to infinity or not.
+  bool near_overflow(double r, double g) const {
+    const double finite = std::isinf(r) ? g : r, infinite = std::isinf(r) ? r : g;
+    if (std::isinf(finite) || std::signbit(finite) != std::signbit(infinite)) return false;
+    const double largest = reference_.dtype == DType::F64    ? std::numeric_limits<double>::max()
+                           : reference_.dtype == DType::F32  ? std::numeric_limits<float>::max()
+                           : reference_.dtype == DType::BF16 ? 0x1.fep127
+                           : reference_.dtype == DType::F16  ? 65504.0
+                                                             : 57344.0;
+    return std::abs(finite) >= largest * (1 - 4 * spacing_of(reference_.dtype) - fine_);
+  }
+
+  double spread_of(std::size_t i, double r) const {
+    if (!motion_.known()) return allowance_.rounding * (std::abs(r) + magnitude_);
+    const double own = motion_.spread(i);
+    return own == 0 ? 0 : std::max(own, std::min(motion_.median_near(r), borrowed_ * own));
+  }
+  double bound_of(std::size_t i, double r, double g) const {
+    if (declared()) return allowance_.absolute + allowance_.relative * std::abs(r);
+    const double spread = spread_of(i, r);
+    const double magnitude = std::max(std::abs(r), std::abs(g));
+    const double unit = magnitude > 0 ? std::ldexp(spacing_of(reference_.dtype), std::ilogb(magnitude)) : 0;
+    return allowance_.factor * spread + fine_ * magnitude + 1.5 * unit + least_difference(reference_.dtype);
+  }
+
+  // The root mean square of the reference, for lack of spreads.
+  void find_magnitude() {
+    double sum = 0;
     std::size_t numbers = 0;
-    for (std::size_t i = 0; i < count_ && ok(); ++i) {
-      if (untouched(i)) continue;
-      const double r = decode(right(i)), g = decode(got(i));
-      if (is_left_out(r, g, i)) continue;
-      if (std::isnan(r)) {
-        if (!std::isnan(g) || only_looks_written(i)) differs(i);
-      } else if (std::isnan(g)) {
-        differs(i, Verdict::Kind::not_a_number);
-      } else if (std::isinf(r) || std::isinf(g)) {
-        if (r != g) differs(i);
-      } else {
-        error += (g - r) * (g - r);
-        size += r * r;
-        ++numbers;
-      }
+    for (std::size_t i = 0; i < count_; ++i)
+      if (const double r = decode_(right(i)); std::isfinite(r)) sum += r * r, ++numbers;
+    magnitude_ = numbers ? std::sqrt(sum / static_cast<double>(numbers)) : 0;
+  }
+
+  bool depends_on_floats() const { return motion_.from_floats || motion_.moved_share() > 0; }
+
+  // An element is vague if it moves by about as much as its own value.
+  void count(std::size_t i, double distance, double bound, bool vague) {
+    OutputComparison& c = verdict_.compared;
+    ++c.compared;
+    c.vague += vague;
+    const double used = distance == 0 ? 0
+                        : bound > 0   ? distance / bound
+                                      : std::numeric_limits<double>::infinity();
+    if (used <= most_used_) return;
+    most_used_ = used;
+    c.worst = i;
+    c.value = decode_(got(i));
+    c.reference = decode_(right(i));
+    c.bound = bound;
+  }
+
+  void note_exception(std::size_t i) {
+    if (verdict_.compared.exceptions++ == 0) first_exception_ = i;
+  }
+
+  void judge_exceptions() {
+    OutputComparison& c = verdict_.compared;
+    if (c.exceptions == 0) return;
+    const auto elements = static_cast<double>(count_);
+    double allowed = allowance_.share * elements;
+    if (allowance_.share == 0 && is_float(reference_.dtype)) {
+      const double still = std::floor(still_share * elements) + 1;
+      if (static_cast<double>(still_exceptions_) > still)
+        allowed = -1;
+      else
+        allowed = still + (motion_.step > 0 ? usual_share * elements : 0) +
+                  std::min(2 * motion_.jump_share(), most_jumping) * elements;
+    } else if (allowance_.share == 0) {
+      const double moved = motion_.moved_share();
+      allowed = std::floor(usual_share * elements) + 2 * moved * elements + (moved > 0 ? 1 : 0);
     }
-    if (!ok() || numbers == 0) return;
-    verdict_.relative_error = error == 0 ? 0 : std::sqrt(error / size);
-    const double typical = std::sqrt(size / static_cast<double>(numbers));
-    if (error == 0) return;
-    const double allowed = allowed_of_element(tolerance_);
-    for (std::size_t i = 0; i < count_ && ok(); ++i) {
-      if (!reference_.unwritten.empty() && reference_.unwritten[i]) continue;
-      const double r = decode(right(i)), g = decode(got(i));
-      if (is_left_out(r, g, i)) continue;
-      if (std::abs(g - r) > allowed * (std::abs(r) + typical)) differs(i);
-    }
-    if (!ok()) return;
-    if (!(verdict_.relative_error <= tolerance_)) {
-      char text[96];
-      std::snprintf(text, sizeof text, "the relative error is %.3g, but only %.3g is allowed",
-                    verdict_.relative_error, tolerance_);
-      verdict_.kind = Verdict::Kind::wrong;
-      verdict_.error = text;
-    }
+    if (static_cast<double>(c.exceptions) <= allowed) return;
+    char share[64];
+    std::snprintf(share, sizeof share, "%.2g %% of the elements",
+                  100 * static_cast<double>(c.exceptions) / elements);
+    fail(Verdict::Kind::wrong, first_exception_,
+         difference_text(first_exception_) + "; " + share +
+             " differ, which is more than rounding errors explain");
   }
 
   const ReferenceOutput& reference_;
+  const Motion& motion_;
   std::span<const unsigned char> values_, poisoned_;
-  double tolerance_;
+  const Allowance& allowance_;
   bool numbers_alone_;
   std::size_t size_, count_;
+  Decoder decode_;
+  double fine_, borrowed_, magnitude_ = 0, most_used_ = -1;
+  std::size_t first_exception_ = 0, still_exceptions_ = 0;
   Verdict verdict_;
 };
 
 } // namespace
 
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
-                std::span<const unsigned char> poisoned, double tolerance, Strictness strictness) {
-  return Comparison(reference, values, poisoned, tolerance, strictness).run();
+                std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness) {
+  return Comparison(reference, values, poisoned, allowance, strictness).run();
 }
 
 } // namespace kiln::tune

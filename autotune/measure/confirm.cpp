@@ -116,7 +116,6 @@ LiveMeasurer::Impl::Verified LiveMeasurer::Impl::verify_finalist(const PendingCa
     Answer answer = crew_.request(*runner_,
                                   {{"do", "verify"},
                                    {"candidate", candidate.message},
-                                   {"reference", reference_message_},
                                    {"twist", name(twist)},
                                    {"seconds_allowed", 2 * limit}},
                                   limit);

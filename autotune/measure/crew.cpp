@@ -19,7 +19,8 @@ std::string Answer::text(const char* name, const char* otherwise) const {
   return at != message.end() && at->is_string() ? at->get<std::string>() : otherwise;
 }
 
-Crew::Crew(int threads) : threads_(threads), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Crew::Crew(int threads, GivenContents given)
+    : threads_(threads), given_(std::move(given)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Crew::~Crew() {
   if (wake_ >= 0) close(wake_);
@@ -51,7 +52,10 @@ std::unique_ptr<WorkerProcess> Crew::start(Role role) {
     environment.push_back("KILN_NUM_THREADS=1");
   else if (threads_ > 0)
     environment.push_back("KILN_NUM_THREADS=" + std::to_string(threads_));
-  auto process = std::make_unique<WorkerProcess>(command_, folder_->path(), environment);
+  std::vector<int> descriptors;
+  for (const auto& bytes : given_)
+    descriptors.push_back(bytes->descriptor());
+  auto process = std::make_unique<WorkerProcess>(command_, folder_->path(), environment, descriptors);
   ++totals.processes;
   return process;
 }
@@ -82,7 +86,11 @@ Answer Crew::await(WorkerProcess& process, double seconds) {
   const Clock::time_point deadline = in(seconds);
   for (;;) {
     const bool alive = process.pump();
-    if (auto message = process.next()) return {Answer::Kind::message, std::move(*message), {}, 0};
+    if (auto message = process.next()) {
+      if (!message->contains("ask") || !answer_) return {Answer::Kind::message, std::move(*message), {}, 0};
+      process.send(answer_(*message));
+      continue;
+    }
     if (!alive) return ended(process);
     if (stopped()) return {Answer::Kind::interrupted, {}, "interrupted", 0};
     if (!wait({&process}, deadline) && !stopped()) return {Answer::Kind::late, {}, {}, 0};

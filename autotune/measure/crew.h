@@ -6,6 +6,7 @@
 #include <kiln/autotune/measure/worker_process.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,8 +33,9 @@ class Crew {
 public:
   enum class Role : std::uint8_t { compile, run };
 
-  // `threads` is the number of threads that run a CPU kernel; 0: the default.
-  explicit Crew(int threads);
+  // `threads` is the number of threads that run a CPU kernel; 0: the default. Each process inherits the
+  // memory `given`.
+  Crew(int threads, GivenContents given);
   ~Crew(); // removes the folder of the processes, which must have ended
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
@@ -46,7 +48,9 @@ public:
   void check_hello(WorkerProcess& process);
   // Sends a message and waits for the first answer.
   Answer request(WorkerProcess& process, const Message& message, double seconds);
-  // Waits for the next message of the process.
+  // Sets the function that answers the questions of processes: messages with `ask`.
+  void answer_questions(std::function<Message(const Message&)> answer) { answer_ = std::move(answer); }
+  // Waits for the next message of the process, and answers its questions meanwhile.
   Answer await(WorkerProcess& process, double seconds);
   // Waits for input from any of the processes. Returns false if the deadline has passed or the crew is
   // stopped.
@@ -64,7 +68,9 @@ public:
   LiveMeasurer::Totals totals;
 
 private:
+  std::function<Message(const Message&)> answer_;
   int threads_;
+  GivenContents given_;
   int wake_ = -1;
   std::atomic<bool> interrupted_{false};
   Clock::time_point until_ = Clock::time_point::max();

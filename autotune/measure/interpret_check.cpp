@@ -84,42 +84,53 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s, double
   }
   const bool whole = part == grid;
 
-  const Contents contents = make_contents(plan, s.arguments, s.seed);
   Stream stream(s.device), host;
-  ArraySet on_device(s.device, plan, s.arguments, Surroundings::bytes);
+  std::unique_ptr<Inputs> inputs;
+  std::unique_ptr<Checker> checker; // of the device's outputs
+  Situation chosen = s;
+  chosen.host_reference = {};
+  choose_inputs(chosen, [&](const Situation& now) -> const Checker& {
+    checker.reset();
+    inputs = std::make_unique<Inputs>(now, c.kernel->recorded());
+    checker = std::make_unique<Checker>(now, *inputs, c, stream);
+    constexpr double slow = 0.5; // seconds; then one launch has to do, as on emulated devices
+    checker->run_reference([](double once) { return once < slow; });
+    return *checker;
+  });
   ArraySet on_host(Device::cpu(), plan, s.arguments, Surroundings::bytes);
-  on_device.upload_inputs(stream, contents);
-  on_host.upload_inputs(host, contents);
+  on_host.upload_inputs(host, inputs->contents);
   std::vector<std::vector<unsigned char>> before(plan.blocks.size());
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
-    before[i].resize(static_cast<std::size_t>(plan.blocks[i].bytes));
-    if (plan.blocks[i].read) {
-      before[i] = contents.blocks[i];
-      continue;
-    }
-    poison(before[i], plan.blocks[i].dtype, Pattern::first);
-    on_device.arrays()[i].upload(stream, before[i].data());
-    on_host.arrays()[i].upload(host, before[i].data());
+    before[i] = plan.blocks[i].read ? inputs->contents.blocks[i] : checker->poison_of(i, Pattern::first);
+    if (!plan.blocks[i].read && plan.blocks[i].written) on_host.arrays()[i].upload(host, before[i].data());
   }
-  c.kernel->launch(stream, c.config, c.grid ? &*c.grid : nullptr, on_device.words());
-  stream.synchronize();
   ir::interpret(*bound, on_host.words().data(), part);
 
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
     const Block& block = plan.blocks[i];
-    if (!block.written) continue;
-    ReferenceOutput right{block.dtype, std::vector<unsigned char>(before[i].size()), {}};
-    std::vector<unsigned char> values(before[i].size());
+    if (!block.written || checker->is_ignored(i) || checker->is_compared_by_function(i) ||
+        (checker->is_sorted(i) && !whole))
+      continue;
+    const ReferenceOutput& device = checker->reference_output(i);
+    ReferenceOutput right{block.dtype, std::vector<unsigned char>(before[i].size()), {}, device.motion};
+    std::vector<unsigned char> values = device.values;
     on_host.arrays()[i].download(host, right.values.data());
-    on_device.arrays()[i].download(stream, values.data());
     const auto size = static_cast<std::size_t>(size_of(block.dtype));
-    for (std::size_t at = 0; !whole && at < values.size(); at += size) // ignore programs outside of the part
-      if (std::memcmp(&right.values[at], &before[i][at], size) == 0)
-        std::memcpy(&values[at], &right.values[at], size);
-    const double tolerance = s.tolerance > 0 && is_float(block.dtype)
-                                 ? s.tolerance
-                                 : tolerance_of(c.kernel->recorded(), block.dtype);
-    const Verdict v = compare(right, values, {}, tolerance);
+    const bool poisoned = !plan.blocks[i].read && whole;
+    if (poisoned) right.unwritten.resize(right.values.size() / size);
+    for (std::size_t at = 0; at < values.size(); at += size) {
+      if (std::memcmp(&right.values[at], &before[i][at], size) != 0) continue;
+      if (poisoned) right.unwritten[at / size] = true;
+      if (!whole) std::memcpy(&values[at], &right.values[at], size); // ignore programs outside of the part
+    }
+    if (checker->is_sorted(i)) {
+      sort_elements(right.values, block.dtype, poisoned ? before[i] : std::vector<unsigned char>());
+      if (poisoned)
+        for (std::size_t e = 0; e < right.unwritten.size(); ++e)
+          right.unwritten[e] = std::memcmp(&right.values[e * size], &before[i][e * size], size) == 0;
+    }
+    const Verdict v = compare(right, values, poisoned ? before[i] : std::vector<unsigned char>(),
+                              checker->allowance_for(c, i));
     if (v.kind != Verdict::Kind::right)
       throw UserError("kernel \"" + c.kernel->recorded().name + "\" with {" + c.config.to_string() +
                       "}: its result on " + to_string(s.device) + " differs from the interpreter's: " +

@@ -2,8 +2,10 @@
 #include <kiln/autotune/measure/live_measurer_impl.h>
 
 #include <kiln/autotune/measure/drift.h>
+#include <kiln/autotune/measure/host_functions.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
 #include <kiln/autotune/random.h>
+#include <kiln/dsl/ir/parser.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,24 +28,44 @@ MeasureOptions complete(MeasureOptions options) {
   return options;
 }
 
+// Returns the given contents of all arguments; arguments that share memory may share them.
+GivenContents given_contents(const std::vector<Argument>& arguments) {
+  GivenContents all;
+  for (const Argument& a : arguments)
+    if (a.fill.bytes && std::find(all.begin(), all.end(), a.fill.bytes) == all.end())
+      all.push_back(a.fill.bytes);
+  return all;
+}
+
+std::string after_semicolon(const std::string& text) { return text.empty() ? "" : "; " + text; }
+
 } // namespace
 
 LiveMeasurer::Impl::Impl(Workload workload, BoundSpace& space, Config fallback, MeasureOptions options)
     : workload_(std::move(workload)), space_(space), fallback_(fallback),
-      options_(complete(std::move(options))), crew_(options_.threads),
-      compilers_(crew_, options_.jobs, options_.compile_limit) {}
+      options_(complete(std::move(options))), given_(given_contents(workload_.arguments)),
+      crew_(options_.threads, given_), compilers_(crew_, options_.jobs, options_.compile_limit) {
+  crew_.answer_questions(
+      [this](const Message& question) { return answer_for_functions(workload_, question); });
+}
 
 Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {
   const bool runs = role == Crew::Role::run;
   Message arguments = Message::array();
   for (const Argument& a : workload_.arguments)
-    arguments.push_back(to_message(a));
+    arguments.push_back(to_message(
+        a, first_given_descriptor +
+               static_cast<int>(std::find(given_.begin(), given_.end(), a.fill.bytes) - given_.begin())));
+  Message outputs = Message::array();
+  for (const OutputCheck& check : workload_.outputs)
+    outputs.push_back(to_message(check));
   Message message{{"do", "setup"},
                   {"role", runs ? "run" : "compile"},
                   {"device", to_string(workload_.device)},
                   {"arguments", std::move(arguments)},
                   {"seed", options_.seed},
                   {"tolerance", options_.tolerance},
+                  {"outputs", std::move(outputs)},
                   {"timing",
                    {{"least", options_.least_seconds},
                     {"most", options_.most_seconds},
@@ -51,6 +73,12 @@ Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {
                     {"screening", options_.seconds > 0 ? options_.seconds / 20 : 1e9},
                     {"cold", options_.cold_cache}}}};
   if (runs) message["reference"] = reference_message_, message["seconds"] = std::min(left(), 1e9);
+  if (runs && !workload_.reference.ir.empty()) {
+    const Workload::Reference& r = workload_.reference;
+    message["oracle"] = {{"ir", r.ir}, {"config", r.config.to_string()}};
+    if (r.grid) message["oracle"]["grid"] = {r.grid->x, r.grid->y, r.grid->z};
+  }
+  announce_functions(message, workload_);
   if (device_fault_) message["fault"] = "device";
   return message;
 }
@@ -92,8 +120,10 @@ void LiveMeasurer::Impl::start() {
   reference_message_ = make_candidate(fallback_, false).message;
   constexpr int attempts = 3; // a process may be killed by something else
   std::string error;
+  Failing how = Failing::other;
   for (int i = 0; i < attempts; ++i) {
     Answer answer = set_up_runner(options_.first_limit);
+    how = answer.kind == Answer::Kind::late ? Failing::endless : Failing::other;
     if (answer.kind == Answer::Kind::interrupted) return;
     if (answer.error.empty()) {
       reference_ = measurement_from(answer.message);
@@ -109,7 +139,7 @@ void LiveMeasurer::Impl::start() {
   }
   if (!started_)
     throw UserError("the fallback config {" + fallback_.to_string() + "} cannot be measured on " +
-                    to_string(workload_.device) + ": " + error);
+                    to_string(workload_.device) + ": " + error + after_semicolon(suspicion(how)));
   compilers_.set_up_with(setup_message(Crew::Role::compile));
   if (options_.check_reference)
     compare_with_interpreter();
@@ -133,12 +163,18 @@ void LiveMeasurer::Impl::compare_with_interpreter() {
         {{"do", "interpret"}, {"candidate", reference_message_}, {"seconds", std::min(enough, left() / 20)}},
         std::min(interpreter_seconds, longest * left()));
   if (answer.kind == Answer::Kind::message && answer.message.contains("error"))
-    throw UserError(answer.text("error", "?"));
+    throw UserError(answer.text("error", "?") + after_semicolon(suspicion(Failing::other)));
   if (answer.kind == Answer::Kind::message)
     checked_ = answer.text("checked", "nothing: the worker gave no answer");
   else
     checked_ = answer.kind == Answer::Kind::late ? "nothing: the interpreter took too long"
                                                  : "nothing: " + answer.error;
+}
+
+std::string LiveMeasurer::Impl::suspicion(Failing how) const {
+  if (!reference_message_.is_object()) return {}; // it was not even recorded
+  const auto kernel = ir::parse(reference_message_.at("ir").get<std::string>(), "fallback");
+  return suspect_of(workload_.arguments, *kernel, how);
 }
 
 bool LiveMeasurer::Impl::runner_ready() {
@@ -334,6 +370,9 @@ int LiveMeasurer::jobs_of(const MeasureOptions& options) {
 void LiveMeasurer::start() { impl_->start(); }
 const Measurement& LiveMeasurer::fallback() const { return impl_->reference(); }
 const std::string& LiveMeasurer::checked() const { return impl_->checked(); }
+std::string LiveMeasurer::suspicion() const {
+  return impl_->started() ? std::string() : impl_->suspicion(Failing::endless);
+}
 std::vector<Measurement> LiveMeasurer::measure(std::span<const Point> points, const Listener& listener) {
   return impl_->measure(points, listener);
 }

@@ -74,6 +74,10 @@ public:
   // 2 of 16 x 16", "nothing: ...".
   const std::string& checked() const;
 
+  // If the fallback was not measured: names the argument whose made-up contents are the probable cause, and
+  // says how to give real ones. Empty if there is none.
+  std::string suspicion() const;
+
   // Returns fewer results than points, those of the first ones, if it is interrupted or the listener returns
   // false.
   std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener = {}) override;

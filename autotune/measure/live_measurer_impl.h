@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/autotune/measure/compile_queue.h>
+#include <kiln/autotune/measure/suspect.h>
 
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@ public:
   const std::string& checked() const { return checked_; }
   bool lost() const { return lost_; }
   bool started() const { return started_; }
+  std::string suspicion(Failing how) const;
   Crew& crew() { return crew_; }
 
 private:
@@ -60,6 +62,7 @@ private:
   MeasureOptions options_;
   Clock::time_point begin_ = Clock::now();
 
+  GivenContents given_;
   Crew crew_; // must outlive the processes
   std::unique_ptr<WorkerProcess> runner_;
   CompileQueue compilers_;

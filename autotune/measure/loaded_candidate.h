@@ -4,11 +4,14 @@
 #include <kiln/autotune/measure/memory_plan.h>
 #include <kiln/autotune/measure/message.h>
 #include <kiln/autotune/measure/timing.h>
+#include <kiln/autotune/output_check.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::tune {
@@ -18,7 +21,15 @@ struct Situation {
   Device device;
   std::vector<Argument> arguments;
   std::uint64_t seed = 0;
-  double tolerance = 0; // 0: determined by the dtypes
+  double tolerance = 0;             // relative difference of floats; 0: determined for each element
+  bool positive = false;            // made-up floats are positive
+  std::vector<OutputCheck> outputs; // what the user declared
+  // Computes the outputs in place in host memory. `places` has the place of each argument: a block and the
+  // byte of its first element; -1 for scalars. Empty: they are those of the reference.
+  using Places = std::vector<std::pair<int, std::int64_t>>;
+  std::function<void(std::vector<std::vector<unsigned char>>& blocks, const Places& places,
+                     const std::vector<Argument>& arguments)>
+      host_reference;
   TimingPlan timing;
 };
 

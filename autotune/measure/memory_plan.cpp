@@ -1,6 +1,7 @@
 // Lays out arguments in blocks, and derives from the IR which blocks a kernel reads and writes.
 #include <kiln/autotune/measure/memory_plan.h>
 
+#include <kiln/autotune/measure/steering.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/passes/parameter_uses.h>
 
@@ -11,34 +12,13 @@ namespace kiln::tune {
 
 namespace {
 
-using ir::Opcode;
-
 struct Range { // the bytes of an argument, relative to its pointer
   std::int64_t low = 0, high = 0;
 };
+using ir::Opcode;
 
 [[noreturn]] void refuse(std::size_t index, const std::string& what) {
   throw UserError("argument " + std::to_string(index + 1) + " of the measured launch " + what);
-}
-
-Range range_of(const Argument& a, std::size_t index) {
-  if (a.kind == Argument::Kind::pointer) return {0, a.bytes};
-  if (a.kind == Argument::Kind::scalar) return {};
-  const std::int64_t size = size_of(a.dtype);
-  if (a.extents.size() != a.strides.size()) refuse(index, "does not have one stride for each extent");
-  std::int64_t low = 0, high = 0;
-  for (std::size_t i = 0; i < a.extents.size(); ++i) {
-    if (a.extents[i] < 0) refuse(index, "has a negative extent");
-    if (a.extents[i] == 0) return {};
-    std::int64_t reach = 0;
-    if (__builtin_mul_overflow(a.extents[i] - 1, a.strides[i], &reach) ||
-        __builtin_add_overflow(reach, reach < 0 ? low : high, reach < 0 ? &low : &high))
-      refuse(index, "needs offsets of more than 64 bits");
-  }
-  Range bytes;
-  if (__builtin_mul_overflow(low, size, &bytes.low) || __builtin_mul_overflow(high + 1, size, &bytes.high))
-    refuse(index, "needs offsets of more than 64 bits");
-  return bytes;
 }
 
 void check_parameter(const Argument& a, const ir::Type& type, std::size_t index) {
@@ -50,18 +30,6 @@ void check_parameter(const Argument& a, const ir::Type& type, std::size_t index)
     refuse(index,
            "has " + std::to_string(a.extents.size()) + " extents, but the kernel takes  " + type.to_string());
   if (wanted == Kind::pointer && a.bytes <= 0) refuse(index, "is a pointer to 0 bytes");
-}
-
-double coarseness(DType t) {
-  switch (t) {
-  case DType::F64: return 1e-11;
-  case DType::F32: return 2e-5;
-  case DType::F16: return 4e-3;
-  case DType::BF16: return 2e-2;
-  case DType::F8E4M3: return 1e-1;
-  case DType::F8E5M2: return 2e-1;
-  default: return 0;
-  }
 }
 
 } // namespace
@@ -98,10 +66,10 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
     throw UserError("the measured launch has " + std::to_string(arguments.size()) +
                     " arguments, but kernel \"" + kernel.name + "\" takes " +
                     std::to_string(parameters.size()));
-  std::vector<Range> ranges;
+  std::vector<ByteRange> ranges;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     check_parameter(arguments[i], parameters[i]->type, i);
-    ranges.push_back(range_of(arguments[i], i));
+    ranges.push_back(bytes_of(arguments[i], i));
   }
   // In order of addresses, each argument that overlaps the previous ones joins their block. Arguments without
   // an address and empty ones get separate blocks.
@@ -115,6 +83,7 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
     return placed_a != placed_b ? placed_a : placed_a && lowest(a) < lowest(b);
   });
   const std::vector<passes::ParameterUse> uses = passes::parameter_uses(kernel);
+  const std::vector<Steering> steering = steering_of(kernel);
   MemoryPlan plan;
   plan.places.resize(arguments.size());
   std::uint64_t base = 0, end = 0; // of the current block, as application addresses
@@ -135,6 +104,7 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
     place.begin = placed ? static_cast<std::int64_t>(lowest(i) - base) : 0;
     place.data = place.begin - ranges[i].low;
     place.bytes = bytes;
+    place.steers = steering[i].any();
     block.bytes = std::max(block.bytes, place.begin + bytes);
     if (placed) end = std::max(end, base + static_cast<std::uint64_t>(place.begin + bytes));
     if (!a.readonly && !block.written) block.dtype = a.dtype;
@@ -146,18 +116,6 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
     if (b.bytes > most)
       throw UserError("the measured launch has an array of " + std::to_string(b.bytes) + " bytes");
   return plan;
-}
-
-double tolerance_of(const ir::Kernel& kernel, DType output) {
-  if (!is_float(output)) return 0;
-  double coarsest = coarseness(output);
-  ir::walk(kernel.body, [&](const ir::Op& op) {
-    if (op.is(Opcode::Cast) && op.num_results() == 1)
-      coarsest = std::max(coarsest, coarseness(op.result()->type.dtype));
-    if (op.is(Opcode::Dot) && op.text("precision") == "tf32") coarsest = std::max(coarsest, 4e-3);
-    if (op.is(Opcode::Dot) && op.text("precision") == "bf16x3") coarsest = std::max(coarsest, 1e-4);
-  });
-  return coarsest;
 }
 
 } // namespace kiln::tune

@@ -24,6 +24,7 @@ struct MemoryPlan {
     std::int64_t begin = 0; // the argument's lowest byte in the block
     std::int64_t data = 0;  // the byte that its pointer points to
     std::int64_t bytes = 0;
+    bool steers = false; // its contents decide on addresses or loops; see steering.h
   };
   std::vector<Block> blocks;
   std::vector<Place> places; // one per argument
@@ -37,9 +38,5 @@ struct MemoryPlan {
 // Throws UserError, which names the argument, if the arguments do not match the kernel's parameters or are
 // too large.
 MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel& kernel);
-
-// Returns the relative error that two correct configs of the kernel may have in outputs of this dtype. It is
-// that of the coarsest float that the kernel computes with or stores; 0 for integers.
-double tolerance_of(const ir::Kernel& kernel, DType output);
 
 } // namespace kiln::tune

@@ -83,9 +83,10 @@ std::optional<Message> MessageReader::next() {
   return message;
 }
 
-Message to_message(const Argument& a) {
+Message to_message(const Argument& a, int descriptor) {
   Message fill{{"kind", static_cast<int>(a.fill.kind)}, {"least", a.fill.least}, {"most", a.fill.most}};
-  if (a.fill.kind == Fill::Kind::bytes) fill["bytes"] = Message::binary(a.fill.bytes);
+  if (a.fill.kind == Fill::Kind::bytes && a.fill.bytes)
+    fill.update({{"descriptor", descriptor}, {"size", a.fill.bytes->size()}, {"first", a.fill.first}});
   return {{"kind", static_cast<int>(a.kind)},
           {"dtype", static_cast<int>(a.dtype)},
           {"readonly", a.readonly},
@@ -113,12 +114,58 @@ Argument argument_from(const Message& m) {
   a.fill.kind = static_cast<Fill::Kind>(fill.at("kind").get<int>());
   a.fill.least = fill.at("least");
   a.fill.most = fill.at("most");
-  if (auto at = fill.find("bytes"); at != fill.end()) a.fill.bytes = at->get_binary();
+  if (auto at = fill.find("descriptor"); at != fill.end()) {
+    a.fill.bytes = std::make_shared<const SharedBytes>(at->get<int>(), fill.at("size").get<std::size_t>());
+    a.fill.first = fill.at("first");
+  }
   return a;
 }
 
+Message to_message(const OutputCheck& c) {
+  return {{"parameter", c.parameter}, {"relative", c.relative},   {"absolute", c.absolute},
+          {"share", c.share},         {"unordered", c.unordered}, {"ignored", c.ignored}};
+}
+
+OutputCheck output_check_from(const Message& m) {
+  return {.parameter = m.at("parameter"),
+          .relative = m.at("relative"),
+          .absolute = m.at("absolute"),
+          .share = m.at("share"),
+          .unordered = m.at("unordered"),
+          .ignored = m.at("ignored")};
+}
+
+Message to_message(const OutputComparison& c) {
+  return {{"parameter", c.parameter}, {"dtype", static_cast<int>(c.dtype)},
+          {"elements", c.elements},   {"compared", c.compared},
+          {"vague", c.vague},         {"exceptions", c.exceptions},
+          {"unordered", c.unordered}, {"worst", c.worst},
+          {"value", c.value},         {"reference", c.reference},
+          {"bound", c.bound}};
+}
+
+OutputComparison comparison_from(const Message& m) {
+  OutputComparison c;
+  c.parameter = m.at("parameter");
+  c.dtype = static_cast<DType>(m.at("dtype").get<int>());
+  c.elements = m.at("elements");
+  c.compared = m.at("compared");
+  c.vague = m.at("vague");
+  c.exceptions = m.at("exceptions");
+  c.unordered = m.at("unordered");
+  c.worst = m.at("worst");
+  c.value = m.at("value");
+  c.reference = m.at("reference");
+  c.bound = m.at("bound");
+  return c;
+}
+
 Message to_message(const Measurement& m) {
-  return {{"status", name(m.status)},
+  Message outputs = Message::array();
+  for (const OutputComparison& output : m.outputs)
+    outputs.push_back(to_message(output));
+  return {{"outputs", std::move(outputs)},
+          {"status", name(m.status)},
           {"error", m.error},
           {"seconds", m.seconds},
           {"low", m.low},
@@ -143,6 +190,8 @@ Measurement measurement_from(const Message& message) {
     m.facts = message.at("facts").get<std::map<std::string, double>>();
     m.compile_seconds = message.at("compile_seconds");
     m.run_seconds = message.at("run_seconds");
+    for (const Message& output : message.at("outputs"))
+      m.outputs.push_back(comparison_from(output));
     if (std::isfinite(m.seconds) && m.seconds >= 0) return m;
   } catch (const Message::exception&) {
   }

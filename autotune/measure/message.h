@@ -36,8 +36,12 @@ private:
   bool broken_ = false;
 };
 
-Message to_message(const Argument& argument);
+// `descriptor` is the number that the memory of given contents has in the process that receives the message.
+Message to_message(const Argument& argument, int descriptor = -1);
+// Maps given contents. Throws TargetError if that is impossible.
 Argument argument_from(const Message& message);
+Message to_message(const OutputCheck& check);
+OutputCheck output_check_from(const Message& message);
 Message to_message(const Measurement& measurement);
 // Returns a crash if the message is not a valid measurement, since a candidate may have corrupted its
 // process.

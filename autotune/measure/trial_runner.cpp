@@ -4,6 +4,7 @@
 
 #include <kiln/autotune/measure/inject.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
@@ -24,23 +25,55 @@ double stolen_seconds() {
   return in ? stolen / static_cast<double>(sysconf(_SC_CLK_TCK)) : 0;
 }
 
+// The smallest share of an output that can be compared.
+double least_share(const std::vector<OutputComparison>& outputs) {
+  double least = 1;
+  for (const OutputComparison& output : outputs)
+    if (output.elements > 0) least = std::min(least, output.share());
+  return least;
+}
+
 } // namespace
 
-TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference, double seconds)
-    : situation_(std::move(situation)), reference_(std::move(reference)),
-      inputs_(situation_, reference_.kernel->recorded()), stream_(situation_.device) {
+void choose_inputs(Situation& situation, const std::function<const Checker&(const Situation&)>& make) {
+  bool values_may_help = false;
+  const Checker& with_usual = make(situation);
+  const std::string usual = with_usual.incomparable(&values_may_help);
+  const double share = least_share(with_usual.comparable());
+  if (usual.empty() && share >= OutputComparison::few) return;
+  if (!usual.empty() && !values_may_help) throw UserError(usual);
+  situation.positive = true;
+  const Checker& with_positive = make(situation);
+  const bool works = with_positive.incomparable().empty();
+  if (works && (!usual.empty() || least_share(with_positive.comparable()) > share)) return;
+  if (!usual.empty()) throw UserError(usual);
+  situation.positive = false;
+  make(situation);
+}
+
+TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference,
+                         std::optional<LoadedCandidate> oracle, double seconds)
+    : situation_(std::move(situation)), reference_(std::move(reference)), oracle_(std::move(oracle)),
+      stream_(situation_.device) {
+  run_reference(seconds);
+}
+
+// Allocates the arrays of the current situation.
+void TrialRunner::set_up() {
+  checker_.reset();
+  timed_.clear();
+  inputs_ = std::make_unique<Inputs>(situation_, reference_.kernel->recorded());
   const Device device = situation_.device;
-  const std::int64_t bytes = inputs_.plan.bytes(), memory = device.properties().memory_bytes;
+  const std::int64_t bytes = inputs_->plan.bytes(), memory = device.properties().memory_bytes;
   const int sets = memory > 0 && bytes > memory / 8 ? 1 : sets_for(situation_.timing, device, bytes);
   timed_.reserve(static_cast<std::size_t>(sets));
   for (int i = 0; i < sets; ++i) {
-    timed_.emplace_back(device, inputs_.plan, situation_.arguments, Surroundings::bytes);
-    timed_.back().upload_inputs(stream_, inputs_.contents);
+    timed_.emplace_back(device, inputs_->plan, situation_.arguments, Surroundings::bytes);
+    timed_.back().upload_inputs(stream_, inputs_->contents);
   }
   const bool apart = device.is_cpu() && has_room_apart(device, bytes);
   checker_ =
-      std::make_unique<Checker>(situation_, inputs_, reference_, stream_, apart ? nullptr : &timed_.front());
-  run_reference(seconds);
+      std::make_unique<Checker>(situation_, *inputs_, right(), stream_, apart ? nullptr : &timed_.front());
 }
 
 void TrialRunner::run_reference(double seconds) {
@@ -48,10 +81,23 @@ void TrialRunner::run_reference(double seconds) {
   reference_result_.facts = facts_of(*reference_.compiled(situation_));
   reference_result_.compile_seconds = seconds_since(begin);
   constexpr int ahead = 4; // two for the check, one to warm up and at least one to be timed
-  const Checker::Launched launched =
-      checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
+  Checker::Launched launched;
+  choose_inputs(situation_, [&](const Situation&) -> const Checker& {
+    set_up();
+    launched =
+        checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
+    return *checker_;
+  });
+  if (oracle_ || situation_.host_reference) {
+    Checker::Checked checked = checker_->check(reference_);
+    if (checked.verdict.kind != Verdict::Kind::right)
+      throw UserError("it differs from TunedOptions::reference: " + checked.verdict.error);
+    reference_result_.outputs = std::move(checked.outputs);
+  } else {
+    reference_result_.outputs = checker_->comparable();
+  }
   if (launched.launches > 1) {
-    Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
+    Timer timer(stream_, timed_, inputs_->contents, situation_.timing);
     fill_in(reference_result_, timer.time(reference_.ready(), 0), 0);
   } else {
     fill_in(reference_result_,
@@ -67,7 +113,7 @@ void TrialRunner::run_reference(double seconds) {
 }
 
 void TrialRunner::time_anchor() {
-  Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
+  Timer timer(stream_, timed_, inputs_->contents, situation_.timing);
   const int launches = timer.launches_of_sample(reference_.ready());
   std::vector<double> samples;
   const auto begin = Clock::now();
@@ -105,9 +151,11 @@ Measurement TrialRunner::check(const LoadedCandidate& c, const std::function<voi
   stage();
   try {
     inject_before_launching(c.fault);
-    const Measurement outcome = outcome_of(checker_->check(c));
+    Checker::Checked checked = checker_->check(c);
+    const Measurement outcome = outcome_of(checked.verdict);
     m.status = outcome.status;
     m.error = outcome.error;
+    m.outputs = std::move(checked.outputs);
   } catch (...) {
     const double seconds = m.compile_seconds;
     m = failure(Status::launch_error);
@@ -125,7 +173,7 @@ Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::f
     try {
       TimingPlan plan = situation_.timing;
       if (c.fault == "noise") plan.noise = 0.25;
-      Timer timer(stream_, timed_, inputs_.contents, plan);
+      Timer timer(stream_, timed_, inputs_->contents, plan);
       Timing timing = timer.time(c.ready(), best * anchor_.recent());
       // Other load may have begun since the reference was timed, so time it again before dropping a
       // candidate.
@@ -136,7 +184,7 @@ Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::f
       }
       fill_in(m, timing, anchor_.recent());
       // Check only one set, since all are equal.
-      if (std::string damage = timed_.front().damage(stream_, inputs_.contents); !damage.empty()) {
+      if (std::string damage = timed_.front().damage(stream_, inputs_->contents); !damage.empty()) {
         m.status = Status::wrong_result;
         m.error = damage;
       }
@@ -166,7 +214,7 @@ std::vector<Measurement> TrialRunner::confirm(const std::vector<LoadedCandidate>
   if (reference == candidates.size()) right.push_back(reference_.ready());
   stage(candidates.size());
   const auto begin = Clock::now();
-  Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
+  Timer timer(stream_, timed_, inputs_->contents, situation_.timing);
   const std::vector<Timing> timings = timer.interleaved(right, seconds);
   anchor_.add(timings[reference].seconds);
   since_anchor_ = 0;

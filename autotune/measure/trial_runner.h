@@ -7,10 +7,16 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace kiln::tune {
+
+// Finds inputs for which the outputs of the reference can be compared: the usual ones, or else positive ones,
+// on which logarithms and roots are numbers. `make` is called with the situation, which it must keep, and
+// returns a checker whose reference has run.
+void choose_inputs(Situation& situation, const std::function<const Checker&(const Situation&)>& make);
 
 // Compares the device's outputs with the interpreter's and returns a description of what was compared. Throws
 // UserError if they differ. It covers the whole problem if the interpreter needs about `seconds` for that;
@@ -23,9 +29,14 @@ std::string interpret_check(const LoadedCandidate& candidate, const Situation& s
 // once.
 class TrialRunner {
 public:
-  TrialRunner(Situation situation, LoadedCandidate reference, double seconds);
+  // Candidates are compared with `oracle` if it is given, and the reference is, too.
+  TrialRunner(Situation situation, LoadedCandidate reference, std::optional<LoadedCandidate> oracle,
+              double seconds);
 
   const Measurement& reference() const { return reference_result_; }
+  const Situation& situation() const { return situation_; } // with the chosen kind of inputs
+  // What outputs are compared with.
+  const LoadedCandidate& right() const { return oracle_ ? *oracle_ : reference_; }
   // `stage` is called when the candidate is loaded. `best` is the best time so far as a multiple of the
   // reference's; 0: there is none.
   Measurement run(const LoadedCandidate& candidate, double best, const std::function<void()>& stage);
@@ -36,6 +47,7 @@ public:
                                    const std::function<void(std::size_t)>& stage);
 
 private:
+  void set_up();
   void run_reference(double seconds);
   void time_anchor();
   // Does not throw errors of the candidate; returns them as a status.
@@ -46,7 +58,8 @@ private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Situation situation_;
   LoadedCandidate reference_;
-  Inputs inputs_;
+  std::optional<LoadedCandidate> oracle_;
+  std::unique_ptr<Inputs> inputs_;
   Stream stream_;
   std::vector<ArraySet> timed_; // the array sets whose launches are timed
   std::unique_ptr<Checker> checker_;

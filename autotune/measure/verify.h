@@ -33,6 +33,7 @@ struct Verification {
   Measurement result;  // ok, wrong_result, not_a_number, or the status of a failed launch
   std::string skipped; // why nothing was compared, or empty
 };
+// `situation` is that of the trials, whose inputs can be compared.
 Verification verify(const LoadedCandidate& candidate, const LoadedCandidate& reference, Situation situation,
                     Twist twist, const std::function<void()>& stage);
 

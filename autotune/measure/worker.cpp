@@ -1,13 +1,15 @@
 // Implements the worker's message loop, its resource limits, and its end when the tuner is gone.
 #include <kiln/autotune/measure/worker.h>
 
+#include <kiln/autotune/measure/host_functions.h>
+#include <kiln/autotune/measure/supervisor.h>
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/autotune/measure/verify.h>
+#include <kiln/autotune/measure/worker_process.h>
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/sanitized.h>
 #include <kiln/jit/base/version.h>
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -18,7 +20,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -29,14 +30,6 @@ namespace {
 constexpr double answer_seconds = 60;
 
 // --- The end of the tuner ----------------------------------------------------------------------------------
-
-std::atomic<int> tuner_id{0};
-
-// The parent's thread that started this process has ended. If the whole parent process has ended, so must
-// this one; the watcher below usually does that first.
-void on_parent_signal(int) {
-  if (getppid() != tuner_id.load()) alarm(3);
-}
 
 // Removes only folders that a tuner created: see WorkFolder.
 void remove_folder(const std::filesystem::path& folder) {
@@ -106,7 +99,7 @@ void pin_here() {
 
 class Worker {
 public:
-  explicit Worker(int socket) : socket_(socket) {}
+  Worker(int socket, std::string folder) : socket_(socket), folder_(std::move(folder)) {}
 
   void serve() {
     send({{"hello", version()}, {"code", code_generation_version}, {"llvm", llvm_version()}});
@@ -158,6 +151,10 @@ private:
       situation_.arguments.push_back(argument_from(argument));
     situation_.seed = request.at("seed");
     situation_.tolerance = request.at("tolerance");
+    for (const Message& check : request.at("outputs"))
+      situation_.outputs.push_back(output_check_from(check));
+    ask_for_functions(situation_, request, folder_,
+                      [this](const Message& question) { return ask(question); });
     const Message& timing = request.at("timing");
     situation_.timing = {.least_seconds = timing.at("least"),
                          .most_seconds = timing.at("most"),
@@ -166,8 +163,11 @@ private:
                          .screening_seconds = timing.at("screening")};
     if (request.at("role") != "run") return {{"ready", true}};
     if (request.value("fault", "") == "device") throw TargetError("an injected loss of the device");
+    std::optional<LoadedCandidate> oracle;
+    if (const auto given = request.find("oracle"); given != request.end())
+      oracle = load_candidate(*given, situation_);
     runner_ = std::make_unique<TrialRunner>(situation_, load_candidate(request.at("reference"), situation_),
-                                            request.at("seconds"));
+                                            std::move(oracle), request.at("seconds"));
     if (situation_.device.is_cpu()) pin_here();
     return to_message(runner_->reference());
   }
@@ -186,27 +186,32 @@ private:
   Message verify_winner(const Message& request) {
     const auto twist = parse_twist(request.at("twist").get<std::string>());
     if (!twist) return {{"skipped", "unknown variation of the inputs"}};
-    const LoadedCandidate candidate = load_candidate(request.at("candidate"), situation_),
-                          reference = load_candidate(request.at("reference"), situation_);
-    const Verification v = verify(candidate, reference, situation_, *twist, [&] { send({{"stage", 0}}); });
+    const LoadedCandidate candidate = load_candidate(request.at("candidate"), situation_);
+    const Verification v =
+        verify(candidate, runner_->right(), runner_->situation(), *twist, [&] { send({{"stage", 0}}); });
     return v.skipped.empty() ? to_message(v.result) : Message{{"skipped", v.skipped}};
   }
 
+  Message ask(const Message& question) {
+    send(question);
+    auto reply = receive_message(socket_);
+    if (!reply) std::exit(1); // the tuner is gone
+    return *std::move(reply);
+  }
+
   int socket_;
+  std::string folder_;
   Situation situation_;
   std::unique_ptr<TrialRunner> runner_;
 };
 
 } // namespace
 
-int run_worker(int socket, const char* folder, int parent) {
-  tuner_id = parent;
-  std::signal(SIGUSR1, on_parent_signal);
-  prctl(PR_SET_PDEATHSIG, SIGUSR1);
-  if (getppid() != parent) end_without_tuner(folder);
+int run_worker(const char* folder, int tuner) {
+  continue_supervised(tuner);
   limit(RLIMIT_CORE, 0);
-  std::thread(watch, socket, std::filesystem::path(folder)).detach();
-  Worker(socket).serve();
+  std::thread(watch, worker_socket, std::filesystem::path(folder)).detach();
+  Worker(worker_socket, folder).serve();
   end_without_tuner(folder);
 }
 

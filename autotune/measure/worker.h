@@ -1,15 +1,19 @@
 // Runs the process that compiles and runs candidates for a tuner: `kiln tune-worker`.
 //
-// Only LiveMeasurer starts it, with a socket as descriptor 3. It processes one message after another until
-// the socket closes; it then removes the tuner's folder, since the tuner is gone.
+// Only LiveMeasurer starts it, with the descriptors of worker_process.h. It processes one message after
+// another until the socket closes; it then removes the tuner's folder, since the tuner is gone.
 //
-//   setup     {role, device, arguments, seed, tolerance, timing, reference}: what all trials have in common;
-//             the process that runs candidates also launches the reference and keeps its outputs
+//   setup     {role, device, arguments, seed, tolerance, outputs, timing, reference, oracle}: what all trials
+//             have in common; the process that runs candidates also launches the reference, or what it is
+//             compared with, and keeps the outputs
 //   compile   {candidate}: compiles it into the cache folder
 //   run       {candidate, best}: loads the code from the cache folder, checks it and times it
 //   confirm   {candidates, seconds}: checks each, and times them in alternation
-//   verify    {candidate, reference, twist}: compares both on inputs that no trial had
+//   verify    {candidate, twist}: compares it with the reference on inputs that no trial had
 //   interpret {candidate}: compares the device's outputs with those of the interpreter of tile IR
+//
+// If the user gave functions that compute or compare outputs, the worker asks the tuner to call them
+// (host_functions.h).
 //
 // A candidate is {ir, config, grid, fault}. Every answer is one message; before it, run, confirm and verify
 // send {stage} when a new deadline begins.
@@ -24,7 +28,7 @@
 
 namespace kiln::tune {
 
-// Returns the exit code.
-int run_worker(int socket, const char* folder, int parent);
+// Works for the process `tuner`, which has started this one, until that ends. Returns the exit code.
+int run_worker(const char* folder, int tuner);
 
 } // namespace kiln::tune

@@ -2,17 +2,17 @@
 #include <kiln/autotune/measure/worker_process.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/errno_text.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -24,12 +24,10 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr int worker_socket = 3;
 constexpr std::size_t kept_errors = 4096;
 
 [[noreturn]] void cannot_start(const char* call, int error) {
-  throw TargetError(std::string("a measuring process cannot be started:  ") + call + ": " +
-                    std::strerror(error));
+  throw TargetError(std::string("a measuring process cannot be started: ") + call + ": " + errno_text(error));
 }
 
 class Descriptors { // closes descriptors that were not taken
@@ -43,11 +41,15 @@ public:
   int fds[2] = {-1, -1};
 };
 
-// Moves a descriptor above the numbers that the worker's own get, in case this program has closed its
-// standard ones.
-int moved_up(int fd) {
-  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-  if (moved < 0) cannot_start("fcntl", errno);
+// Copies a descriptor to a number from `least` on. These are above the numbers that the worker's own get.
+int copied_up(int fd, int least) {
+  const int copied = fcntl(fd, F_DUPFD_CLOEXEC, least);
+  if (copied < 0) cannot_start("fcntl", errno);
+  return copied;
+}
+// Moves it there, in case this program has closed its standard descriptors.
+int moved_up(int fd, int least) {
+  const int moved = copied_up(fd, least);
   close(fd);
   return moved;
 }
@@ -73,18 +75,21 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return p;
 }
 
-// Returns the running child processes of a process, or none if the system does not list them.
-std::vector<pid_t> children_of(pid_t id) {
-  std::vector<pid_t> children;
+// Returns the running child processes of a process and theirs, or none if the system does not list them.
+std::vector<pid_t> descendants_of(pid_t id) {
+  std::vector<pid_t> all;
   std::error_code ignored;
   const std::string tasks = "/proc/" + std::to_string(id) + "/task";
   for (std::filesystem::directory_iterator task(tasks, ignored), end; !ignored && task != end;
        task.increment(ignored)) {
     std::ifstream in(task->path() / "children");
-    for (pid_t child; in >> child;)
-      children.push_back(child);
+    for (pid_t child; in >> child;) {
+      all.push_back(child);
+      const std::vector<pid_t> theirs = descendants_of(child);
+      all.insert(all.end(), theirs.begin(), theirs.end());
+    }
   }
-  return children;
+  return all;
 }
 
 std::string last_line(const std::string& text) {
@@ -98,13 +103,20 @@ std::string last_line(const std::string& text) {
 } // namespace
 
 WorkerProcess::WorkerProcess(const std::string& command, const std::string& folder,
-                             const std::vector<std::string>& environment) {
-  Descriptors sockets, pipes;
+                             const std::vector<std::string>& environment, const std::vector<int>& given) {
+  Descriptors sockets, pipes, status;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.fds) != 0) cannot_start("socketpair", errno);
   if (pipe2(pipes.fds, O_CLOEXEC | O_NONBLOCK) != 0) cannot_start("pipe2", errno);
-  sockets.fds[1] = moved_up(sockets.fds[1]);
-  pipes.fds[1] = moved_up(pipes.fds[1]);
+  if (pipe2(status.fds, O_CLOEXEC | O_NONBLOCK) != 0) cannot_start("pipe2", errno);
+  const int end = first_given_descriptor + static_cast<int>(given.size());
+  for (Descriptors* pair : {&sockets, &pipes, &status})
+    pair->fds[1] = moved_up(pair->fds[1], end);
   fcntl(pipes.fds[1], F_SETFL, 0); // writes of the worker block
+  std::vector<std::unique_ptr<Descriptors>> copies;
+  for (int fd : given) {
+    copies.push_back(std::make_unique<Descriptors>());
+    copies.back()->fds[0] = copied_up(fd, end);
+  }
   std::vector<std::string> arguments{command, "tune-worker", std::to_string(getpid()), folder};
   std::vector<std::string> variables = merged(environment);
   std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
@@ -115,7 +127,11 @@ WorkerProcess::WorkerProcess(const std::string& command, const std::string& fold
   posix_spawn_file_actions_adddup2(&actions, pipes.fds[1], 1);
   posix_spawn_file_actions_adddup2(&actions, pipes.fds[1], 2);
   posix_spawn_file_actions_adddup2(&actions, sockets.fds[1], worker_socket);
-  posix_spawn_file_actions_addclosefrom_np(&actions, worker_socket + 1);
+  posix_spawn_file_actions_adddup2(&actions, status.fds[1], worker_status);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    posix_spawn_file_actions_adddup2(&actions, copies[i]->fds[0],
+                                     first_given_descriptor + static_cast<int>(i));
+  posix_spawn_file_actions_addclosefrom_np(&actions, end);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   // The worker gets its own group, so that it can be killed with its children, and so that Ctrl-C in a
@@ -127,10 +143,13 @@ WorkerProcess::WorkerProcess(const std::string& command, const std::string& fold
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  const int error = posix_spawn(&id_, command.c_str(), &actions, &attributes, argv.data(), envp.data());
+  pid_t id = -1;
+  const int error = posix_spawn(&id, command.c_str(), &actions, &attributes, argv.data(), envp.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) cannot_start(command.c_str(), error);
+  child_ = std::make_unique<Child>(id);
+  status_ = status.take(0);
   socket_ = sockets.take(0);
   pipe_ = pipes.take(0);
 }
@@ -139,6 +158,7 @@ WorkerProcess::~WorkerProcess() {
   kill();
   close(socket_);
   close(pipe_);
+  close(status_);
 }
 
 bool WorkerProcess::send(const Message& message) {
@@ -172,40 +192,36 @@ bool WorkerProcess::pump() {
   }
 }
 
-void WorkerProcess::reap() {
-  if (reaped_) return;
-  int status = 0;
-  while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-  }
-  reaped_ = true;
+// Takes the status that the supervisor has reported or, if the supervisor was killed too, its own.
+void WorkerProcess::take_status() {
+  const std::optional<int> own = child_->wait();
+  int status = own.value_or(SIGKILL);
+  int reported = 0;
+  if (read(status_, &reported, sizeof reported) == static_cast<ssize_t>(sizeof reported)) status = reported;
+  ended_ = true;
   read_errors();
   if (WIFSIGNALED(status)) signal_ = WTERMSIG(status);
   if (WIFEXITED(status)) exit_code_ = WEXITSTATUS(status);
 }
 
 void WorkerProcess::kill() {
-  if (reaped_) return;
-  const std::vector<pid_t> children = children_of(id_);
-  // The group exists once the process has created it; before that there is only the process.
-  ::kill(-id_, SIGKILL);
-  ::kill(id_, SIGKILL);
-  for (pid_t child : children) // such as an assembler, which has its own group
-    if (::kill(-child, SIGKILL) != 0) ::kill(child, SIGKILL);
-  reap();
+  if (ended_) return;
+  const std::vector<pid_t> descendants = descendants_of(id());
+  child_->kill_group();
+  for (pid_t process : descendants) // such as an assembler, which has its own group
+    if (::kill(-process, SIGKILL) != 0) ::kill(process, SIGKILL);
+  take_status();
+  // The worker ends a moment after its supervisor, and then closes its end of the socket.
+  constexpr int patience = 2000; // milliseconds
+  pollfd closed{socket_, POLLRDHUP, 0};
+  poll(&closed, 1, patience);
 }
 
 std::string WorkerProcess::ending() {
   // The process has closed its socket, so it is about to end or hangs while ending.
-  for (int i = 0; i < 100 && !reaped_; ++i) {
-    siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        info.si_pid == id_) {
-      ::kill(-id_, SIGKILL); // kills what it left behind
-      reap();
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
+  constexpr int patience = 2000; // milliseconds
+  pollfd reported{status_, POLLIN, 0};
+  if (!ended_ && poll(&reported, 1, patience) > 0) take_status();
   kill();
   std::string text;
   if (signal_) {

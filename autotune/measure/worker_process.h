@@ -3,8 +3,9 @@
 
 #include <kiln/autotune/measure/clock.h>
 #include <kiln/autotune/measure/message.h>
+#include <kiln/jit/base/child.h>
 
-#include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,18 @@
 
 namespace kiln::tune {
 
-// A `kiln tune-worker` process with a socket as its descriptor 3 and its own process group. The destructor
-// kills it.
+// The descriptors of a worker: its socket, the pipe through which its supervisor reports its end
+// (supervisor.h), and the memory of given contents.
+inline constexpr int worker_socket = 3, worker_status = 4, first_given_descriptor = 5;
+
+// A `kiln tune-worker` process with its own process group. The destructor kills it.
 class WorkerProcess {
 public:
-  // The "NAME=VALUE" texts in `environment` replace variables of this process. Throws TargetError if the
-  // process cannot be started.
+  // The "NAME=VALUE" texts in `environment` replace variables of this process. The descriptors `given` become
+  // the worker's descriptors from first_given_descriptor on. Throws TargetError if the process cannot be
+  // started.
   WorkerProcess(const std::string& command, const std::string& folder,
-                const std::vector<std::string>& environment);
+                const std::vector<std::string>& environment, const std::vector<int>& given);
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
@@ -36,17 +41,17 @@ public:
   std::string ending();
   int signal() const { return signal_; } // the signal that ended it; 0 if none did or it still runs
 
-  pid_t id() const { return id_; }
+  pid_t id() const { return child_->id(); }
   int socket() const { return socket_; }
   int errors() const { return pipe_; }
 
 private:
-  void reap();
+  void take_status();
   void read_errors();
 
-  pid_t id_ = -1;
-  int socket_ = -1, pipe_ = -1;
-  bool reaped_ = false;
+  std::unique_ptr<Child> child_;
+  int socket_ = -1, pipe_ = -1, status_ = -1;
+  bool ended_ = false;
   int exit_code_ = 0, signal_ = 0;
   MessageReader reader_;
   std::string errors_; // the last part of stderr

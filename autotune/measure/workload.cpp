@@ -5,7 +5,6 @@
 #include <kiln/dsl/ir/semantics.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace kiln::tune {
 
@@ -13,28 +12,35 @@ namespace {
 
 using kiln::detail::ParameterInfo;
 
-constexpr std::int64_t most_copied = std::int64_t{16} << 20;
-
-// Copies the bytes of a view, from its lowest to its highest element.
-void copy_integers(Argument& a) {
-  std::int64_t low = 0, high = 0;
-  for (std::size_t i = 0; i < a.extents.size(); ++i) {
-    if (a.extents[i] <= 0) return;
-    std::int64_t reach = 0;
-    if (__builtin_mul_overflow(a.extents[i] - 1, a.strides[i], &reach)) return;
-    (reach < 0 ? low : high) += reach;
-  }
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(high - low + 1, size_of(a.dtype), &bytes) || bytes > most_copied) return;
-  const auto* first = reinterpret_cast<const unsigned char*>(a.address) + low * size_of(a.dtype);
-  a.fill.kind = Fill::Kind::bytes;
-  a.fill.bytes.assign(first, first + bytes);
+[[noreturn]] void refuse(std::size_t index, const std::string& what) {
+  throw UserError("argument " + std::to_string(index + 1) + " of the measured launch " + what);
 }
 
 } // namespace
 
+ByteRange bytes_of(const Argument& a, std::size_t index) {
+  if (a.kind == Argument::Kind::pointer) return {0, a.bytes};
+  if (a.kind == Argument::Kind::scalar) return {};
+  const std::int64_t size = size_of(a.dtype);
+  if (a.extents.size() != a.strides.size()) refuse(index, "does not have one stride for each extent");
+  std::int64_t low = 0, high = 0;
+  for (std::size_t i = 0; i < a.extents.size(); ++i) {
+    if (a.extents[i] < 0) refuse(index, "has a negative extent");
+    if (a.extents[i] == 0) return {};
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(a.extents[i] - 1, a.strides[i], &reach) ||
+        __builtin_add_overflow(reach, reach < 0 ? low : high, reach < 0 ? &low : &high))
+      refuse(index, "needs offsets of more than 64 bits");
+  }
+  ByteRange bytes;
+  if (__builtin_mul_overflow(low, size, &bytes.low) || __builtin_mul_overflow(high + 1, size, &bytes.high))
+    refuse(index, "needs offsets of more than 64 bits");
+  return bytes;
+}
+
 std::vector<Argument> arguments_of(std::span<const ParameterInfo> parameters, const std::uint64_t* words,
-                                   std::span<const std::int64_t> pointer_bytes, Integers integers) {
+                                   std::span<const std::int64_t> pointer_bytes,
+                                   const GivenContents& contents) {
   std::vector<Argument> arguments;
   std::size_t pointers = 0;
   for (const ParameterInfo& p : parameters) {
@@ -62,9 +68,12 @@ std::vector<Argument> arguments_of(std::span<const ParameterInfo> parameters, co
       a.strides.assign(words + rank, words + 2 * rank);
       words += 2 * rank;
       a.pinned = p.layout;
-      if (integers == Integers::copied && p.readonly && is_integer(p.dtype) && a.address) copy_integers(a);
       break;
     }
+    }
+    if (const std::size_t i = arguments.size() - 1; i < contents.size() && contents[i]) {
+      a.fill.kind = Fill::Kind::bytes;
+      a.fill.bytes = contents[i];
     }
   }
   return arguments;

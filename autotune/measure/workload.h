@@ -1,12 +1,15 @@
 // Describes one problem of one kernel, so that another process can run and measure it.
 #pragma once
 
+#include <kiln/autotune/measure/shared_bytes.h>
+#include <kiln/autotune/output_check.h>
 #include <kiln/dsl/config.h>
 #include <kiln/dsl/dtype.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,11 +22,12 @@ struct Fill {
   enum class Kind : std::uint8_t {
     random, // floats: standard normal distribution; integers: 0 to 7; bool: either
     range,  // whole numbers from `least` to `most`, inclusive, e.g. indices
-    bytes,  // these bytes, from the lowest address on
+    bytes,  // given bytes: those of `bytes` from `first` on go to the lowest address
   };
   Kind kind = Kind::random;
   std::int64_t least = 0, most = 0;
-  std::vector<unsigned char> bytes;
+  std::shared_ptr<const SharedBytes> bytes;
+  std::size_t first = 0;
 };
 
 // One argument of a launch.
@@ -42,14 +46,19 @@ struct Argument {
   Fill fill;
 };
 
-// Converts the parameters and words of a launch (dsl/ir/arguments.h) to arguments. `pointer_bytes` holds the
-// size of the memory behind each raw pointer, in order; throws UserError if one is missing. Integers in host
-// memory are copied, up to 16 MiB per argument, because kernels may use them as indices; other memory is not
-// read.
-enum class Integers : std::uint8_t { copied, random };
+// Converts the parameters and words of a launch (dsl/ir/arguments.h) to arguments, without reading the memory
+// that they point to. `pointer_bytes` holds the size of the memory behind each raw pointer, in order; throws
+// UserError if one is missing. `contents` may be empty.
 std::vector<Argument> arguments_of(std::span<const kiln::detail::ParameterInfo> parameters,
                                    const std::uint64_t* words, std::span<const std::int64_t> pointer_bytes,
-                                   Integers integers);
+                                   const GivenContents& contents);
+// The bytes that a view or a pointer covers, relative to its address: from the lowest to behind the highest
+// element. Empty for a scalar and for an empty view. Throws UserError, which calls it argument `index` + 1,
+// if its extents or strides are not valid.
+struct ByteRange {
+  std::int64_t low = 0, high = 0;
+};
+ByteRange bytes_of(const Argument& argument, std::size_t index);
 // Describe contiguous row-major tensors and scalars, for tools.
 Argument tensor_argument(DType dtype, std::vector<std::int64_t> extents, bool readonly);
 Argument scalar_argument(DType dtype, double value);
@@ -65,7 +74,15 @@ struct Workload {
   // For kernels without program_tile; otherwise empty.
   std::function<Grid(const Config&)> grid;
   Device device;
-  double flops = 0, bytes = 0; // of one launch, for reports; 0: unknown
+  std::vector<OutputCheck> outputs; // how they are compared, if not by default
+  // What outputs are compared with instead of those of the fallback config.
+  struct Reference {
+    std::string ir; // as `ir` returns it; empty: there is none
+    Config config;
+    std::optional<Grid> grid;
+  } reference = {};
+  kiln::tune::Reference::Function reference_function = {}; // the same, on the host; empty: there is none
+  double flops = 0, bytes = 0;                             // of one launch, for reports; 0: unknown
 };
 
 } // namespace kiln::tune

@@ -69,6 +69,7 @@ double distance(const RecordKey& from, const RecordKey& to) {
   // These are chosen, not measured: other silicon changes the best config less than a factor of 16 in one
   // size.
   if (from.problem.kind != to.problem.kind) sum += 4;
+  if (from.problem.key != to.problem.key) sum += 0.75;
   if (from.silicon != to.silicon) sum += 4;
   if (from.backend != to.backend) sum += 8;
   if (from.ir != to.ir) sum += 2;
@@ -204,11 +205,13 @@ namespace {
 // A record made with the same tool versions takes precedence; otherwise the first one stays.
 void consider(Lookup& best, const std::shared_ptr<const Record>& record, Source source,
               const RecordKey& key) {
-  const bool same = same_tools(*record, key);
+  const bool verified = record->key->tools.verification == key.tools.verification;
+  const bool same = same_tools(*record, key) && verified;
   if (best.record && (!same || best.same_tools)) return;
   best.record = record;
   best.source = source;
   best.same_tools = same;
+  best.verified = verified;
   best.confirmed = source != Source::cache || record->confirmed;
 }
 

@@ -43,10 +43,11 @@ struct Lookup {
   std::shared_ptr<const Record> record; // null: nothing is known for this key
   bool same_tools = false;              // the soft parts of the keys agree
   bool confirmed = false;               // a complete tuning run chose it
+  bool verified = false;                // by the present rules (verification_version)
   std::vector<Neighbour> neighbours;    // nearest first; only if there is no trusted record
 
   explicit operator bool() const { return record != nullptr; }
-  bool trusted() const { return record && same_tools && confirmed; }
+  bool trusted() const { return record && same_tools && confirmed && verified; }
 };
 
 class Database {

@@ -57,6 +57,7 @@ cache::Key RecordKey::id() const {
   builder.add(silicon).add(backend).add(code_generation).add(problem.kind).add(problem.sizes.size());
   for (const auto* size : by_name(problem))
     builder.add(size->first).add(size->second);
+  if (!problem.key.empty()) builder.add("key").add(problem.key);
   return builder.key();
 }
 
@@ -83,7 +84,12 @@ std::string backend_of(Device device) {
 
 ToolVersions tools_of(Device device) {
   const DeviceProperties& p = device.properties();
-  ToolVersions tools{.product = p.name, .driver = {}, .llvm = llvm_version(), .ptxas = {}, .kiln = version()};
+  ToolVersions tools{.product = p.name,
+                     .driver = {},
+                     .llvm = llvm_version(),
+                     .ptxas = {},
+                     .kiln = version(),
+                     .verification = verification_version};
   if (device.kind() == DeviceKind::Cuda) {
     tools.driver = fmt::format("{}.{}", p.cuda_version / 1000, p.cuda_version % 1000 / 10);
     tools.ptxas = gpu::ptxas_version();
@@ -118,6 +124,7 @@ std::vector<std::string> hard_differences(const RecordKey& a, const RecordKey& b
   add(a.space != b.space, "space");
   add(!same_sizes(a.problem, b.problem), "sizes");
   add(a.problem.kind != b.problem.kind, "dtypes or layouts");
+  add(a.problem.key != b.problem.key, "the caller's key");
   add(a.silicon != b.silicon, "silicon");
   add(a.backend != b.backend, "back end");
   add(a.code_generation != b.code_generation, "code generation");
@@ -131,6 +138,8 @@ std::vector<std::string> soft_differences(const ToolVersions& recorded, const To
   add_difference(list, "llvm", recorded.llvm, now.llvm);
   add_difference(list, "ptxas", recorded.ptxas, now.ptxas);
   add_difference(list, "kiln", recorded.kiln, now.kiln);
+  add_difference(list, "verification", std::to_string(recorded.verification),
+                 std::to_string(now.verification));
   return list;
 }
 
@@ -139,6 +148,7 @@ std::string text_of(const Problem& problem) {
   for (const auto& [name, size] : problem.sizes)
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, size);
   if (!problem.kind.empty()) text += (text.empty() ? "" : " ") + problem.kind;
+  if (!problem.key.empty()) text += fmt::format("{}\"{}\"", text.empty() ? "" : " ", problem.key);
   return text;
 }
 

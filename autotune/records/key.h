@@ -28,14 +28,20 @@ struct ToolVersions {
   std::string llvm;
   std::string ptxas;
   std::string kiln;
+  int verification = 0; // how it was checked: see verification_version; 0: before that was recorded
   bool operator==(const ToolVersions&) const = default;
 };
+
+// Counts the rules by which tuning runs accept a config as right. It rises when they become stricter. A
+// config that older rules accepted may be wrong, so launches do not use it; tuning runs try it first, and
+// mode `online` and `tune` search again.
+inline constexpr int verification_version = 2;
 
 struct RecordKey {
   std::string kernel;  // the kernel's name
   cache::Key ir;       // hash of its tile IR, recorded without a config
   cache::Key space;    // hash of the space's text
-  Problem problem;     // sizes after bucketing; `kind` holds dtypes, layouts and alignment
+  Problem problem;     // sizes after bucketing; `kind` holds dtypes, layouts and alignment; the caller's key
   std::string silicon; // see silicon_of
   std::string backend; // "cpu", "ptx", "emulated"
   int code_generation = 0;
@@ -70,7 +76,7 @@ std::vector<std::string> hard_differences(const RecordKey& a, const RecordKey& b
 // compared.
 std::vector<std::string> soft_differences(const ToolVersions& recorded, const ToolVersions& now);
 
-// "M=512,N=512 f32.nn"
+// "M=512,N=512 f32.nn", and the caller's key in quotes
 std::string text_of(const Problem& problem);
 
 } // namespace tune

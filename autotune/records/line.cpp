@@ -98,6 +98,7 @@ void put_key(std::string& out, const RecordKey& key) {
   object.add("space", to_string(key.space));
   put_sizes(object.name("sizes"), key.problem);
   object.add("kind", key.problem.kind);
+  object.add_if("key", key.problem.key);
   object.add("silicon", key.silicon);
   object.add("backend", key.backend);
   object.add("codegen", key.code_generation);
@@ -112,6 +113,7 @@ void put_tools(std::string& out, const ToolVersions& tools) {
   object.add_if("llvm", tools.llvm);
   object.add_if("ptxas", tools.ptxas);
   object.add_if("kiln", tools.kiln);
+  if (tools.verification) object.add("verification", tools.verification);
   object.end();
 }
 
@@ -190,6 +192,8 @@ void read_key(JsonCursor& json, RecordKey& key) {
       read_sizes(json, key.problem);
     else if (name == "kind")
       key.problem.kind = json.string();
+    else if (name == "key")
+      key.problem.key = json.string();
     else if (name == "silicon")
       key.silicon = json.string();
     else if (name == "backend")
@@ -215,6 +219,8 @@ void read_tools(JsonCursor& json, ToolVersions& tools) {
       tools.ptxas = json.string();
     else if (name == "kiln")
       tools.kiln = json.string();
+    else if (name == "verification")
+      tools.verification = json.integer<int>();
     else
       json.skip();
   });
@@ -345,7 +351,10 @@ bool LineReader::read_into(std::string_view line, Record& record) {
       known_.insert(known_.begin(), {std::string(key_text(line, key_end)), record.key});
     }
   }
-  if (!record.problem.sizes.empty()) record.problem.kind = record.key->problem.kind;
+  if (!record.problem.sizes.empty()) {
+    record.problem.kind = record.key->problem.kind;
+    record.problem.key = record.key->problem.key;
+  }
   return json.ok() && json.at_end() && !record.config.empty();
 }
 

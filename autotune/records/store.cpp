@@ -392,7 +392,8 @@ std::vector<std::shared_ptr<const Record>> winners(const std::vector<Record>& re
       const Record& r = *newest.record;
       if (newest.wrong || !r.result.ok() || !(r.result.seconds > 0)) continue;
       const auto rank = [](const Record& x) {
-        return std::tuple(!x.confirmed, x.result.seconds, std::string_view(x.config));
+        return std::tuple(-x.key->tools.verification, !x.confirmed, x.result.seconds,
+                          std::string_view(x.config));
       };
       if (!best || rank(r) < rank(*best)) best = &r;
     }

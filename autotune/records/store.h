@@ -130,7 +130,8 @@ private:
 };
 
 // Finds the best config of each key from records: the fastest config without any wrong result, among the
-// confirmed ones if there are any. The newest measurement of a config counts.
+// confirmed ones if there are any, and among those that were verified by the newest rules. The newest
+// measurement of a config counts.
 std::vector<std::shared_ptr<const Record>> winners(const std::vector<Record>& records);
 
 } // namespace kiln::tune

@@ -31,6 +31,11 @@ std::string verdict_of(const Why& why) {
   }
   const std::string& config = why.found.record->config;
   const char* source = name(why.found.source);
+  if (!why.found.verified)
+    return fmt::format(
+        "{} is known from {}, but it was confirmed by older rules of verification: launches do "
+        "not use it until a tuning run, which tries it first, confirms it again",
+        config, source);
   if (!why.found.same_tools)
     return fmt::format("{} is used, from {}, until a few trials confirm it or find a better one: {}", config,
                        source, joined(why.tools_changed));

@@ -3,23 +3,36 @@
 
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/per_process.h>
+#include <kiln/autotune/records/bucket.h>
 #include <kiln/autotune/records/key.h>
+#include <kiln/autotune/run/task_contents.h>
 #include <kiln/autotune/run/task_workload.h>
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/base/static_objects.h>
+#include <kiln/jit/runtime/event.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
 #include <unordered_set>
+#include <vector>
 
 namespace kiln::tune {
 
 namespace {
 
 void stop_at_exit();
+
+struct Job {
+  Task task;
+  Config present; // the config that the program uses
+  TuneOptions options;
+  std::function<void(const Config&)> found;
+  std::optional<Event> copied = {}; // done when the task's contents have been copied
+};
 
 class Background {
 public:
@@ -30,7 +43,8 @@ public:
     {
       std::unique_lock lock(mutex_);
       stopping_ = true;
-      queue_.clear();
+      report_left_out();
+      drop_queue();
       changed_.notify_all();
       // Interrupt repeatedly, because a search may not have started its first process yet.
       constexpr std::chrono::milliseconds between(50);
@@ -42,30 +56,72 @@ public:
     if (thread_.joinable()) thread_.join();
   }
 
-  void add(Task task, Config present, TuneOptions options, std::function<void(const Config&)> found) {
-    const cache::Key id = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device).id();
+  bool add(Job job, Stream* stream) {
+    const cache::Key id = bucket_of(job.task);
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_ || searched_.contains(id)) return true;
+      if (queue_.size() + preparing_ >= most_queued || searched_.size() >= most_searched) {
+        ++left_out_;
+        has_room_ = false;
+        return false;
+      }
+      searched_.insert(id);
+      ++preparing_;
+    }
+    if (stream) copy_integers(job, *stream);
     const std::lock_guard lock(mutex_);
-    if (stopping_ || !seen_.insert(id).second) return;
-    queue_.push_back({std::move(task), std::move(present), std::move(options), std::move(found)});
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    --preparing_;
+    queue_.push_back(std::move(job));
+    if (stopping_) drop_queue();
+    if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
     changed_.notify_all();
     // At exit, static objects are destroyed in reverse order of construction. The thread must have ended
     // before the objects that the task was made from, such as kernels that are static objects of functions.
     stop_at_exit();
+    return true;
+  }
+
+  bool has_room() const { return has_room_.load(std::memory_order_relaxed); }
+
+  BackgroundCounts counts() {
+    const std::lock_guard lock(mutex_);
+    return {queue_.size(), searched_.size(), left_out_};
   }
 
   void finish() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+    changed_.wait(lock, [this] { return queue_.empty() && preparing_ == 0 && !busy_; });
   }
 
 private:
-  struct Job {
-    Task task;
-    Config present; // the config that the program uses
-    TuneOptions options;
-    std::function<void(const Config&)> found;
-  };
+  // Returns the key of the task's bucket: problems of similar sizes get the config of one of them.
+  static cache::Key bucket_of(const Task& task) {
+    return make_key(*task.canonical(), task.space, Bucketing::hybrid().apply(task.recorded_problem()),
+                    task.device)
+        .id();
+  }
+
+  static void copy_integers(Job& job, Stream& stream) {
+    try {
+      job.task.contents = copy_contents(job.task, stream, Copied::integers, most_copied_online).of;
+      job.copied.emplace();
+      job.copied->record(stream);
+    } catch (const Error& e) { // the search will report this, unless it can do without
+      log_debug(std::string("tuning in the background: contents are not copied: ") + e.what());
+    }
+  }
+
+  // Copies into the contents of a dropped search may still be queued on a stream, so their memory must stay.
+  void drop_queue() {
+    for (Job& job : queue_)
+      if (job.copied && !job.copied->query()) keep_forever(std::move(job));
+    queue_.clear();
+  }
+  static void keep_forever(Job job) {
+    static auto& kept = *new std::vector<Job>;
+    kept.push_back(std::move(job));
+  }
 
   void run() {
     std::unique_lock lock(mutex_);
@@ -74,9 +130,10 @@ private:
       if (stopping_) return;
       Job job = std::move(queue_.front());
       queue_.pop_front();
+      has_room_ = searched_.size() < most_searched;
       busy_ = true;
       lock.unlock();
-      search(job);
+      if (contents_are_there(job)) search(job);
       lock.lock();
       busy_ = false;
       changed_.notify_all();
@@ -88,8 +145,31 @@ private:
     return stopping_;
   }
 
+  // Waits for the stream that copies the contents. Returns false if the process ends before.
+  bool contents_are_there(Job& job) {
+    constexpr std::chrono::milliseconds between(1);
+    while (job.copied && !job.copied->query()) {
+      if (stopping()) {
+        keep_forever(std::move(job));
+        return false;
+      }
+      std::this_thread::sleep_for(between);
+    }
+    return true;
+  }
+
+  void report_left_out() {
+    if (left_out_ == 0) return;
+    log_warning(
+        "tuning in the background left out " + std::to_string(left_out_) +
+        " requests for further problems: at most " + std::to_string(most_queued) +
+        " searches wait at a time, and at most " + std::to_string(most_searched) +
+        " buckets of sizes are searched; " + std::to_string(queue_.size()) +
+        " searches were still waiting. Tune the important sizes beforehand with `kiln tune` or tune()");
+    left_out_ = 0;
+  }
+
   void search(Job& job) {
-    job.task.has_data = false;
     if (job.options.trials == 0) job.options.trials = 32;
     if (job.options.jobs == 0) job.options.jobs = 1;
     job.options.progress = [this, theirs = job.options.progress](const SearchResult& so_far) {
@@ -146,7 +226,10 @@ private:
   std::mutex mutex_; // guards the members below
   std::condition_variable changed_;
   std::deque<Job> queue_;
-  std::unordered_set<cache::Key> seen_;
+  std::size_t preparing_ = 0;               // jobs that are about to be queued
+  std::unordered_set<cache::Key> searched_; // buckets that were queued so far
+  std::uint64_t left_out_ = 0;
+  std::atomic<bool> has_room_{true};
   bool stopping_ = false, busy_ = false;
   LiveMeasurer* comparing_ = nullptr; // the measurer that compares the winner with the present config
   std::thread thread_;
@@ -163,10 +246,13 @@ void stop_at_exit() {
 
 } // namespace
 
-void search_in_background(Task task, Config present, TuneOptions options,
-                          std::function<void(const Config&)> found) {
-  background().add(std::move(task), std::move(present), std::move(options), std::move(found));
+bool search_in_background(Task task, Config present, TuneOptions options,
+                          std::function<void(const Config&)> found, Stream* stream) {
+  return background().add({std::move(task), std::move(present), std::move(options), std::move(found)},
+                          stream);
 }
+bool background_has_room() { return background().has_room(); }
+BackgroundCounts background_counts() { return background().counts(); }
 void finish_background() { background().finish(); }
 
 } // namespace kiln::tune

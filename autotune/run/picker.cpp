@@ -1,4 +1,5 @@
 // Chooses a config for a launch without measuring.
+#include <kiln/autotune/records/bucket.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/tuner.h>
@@ -44,6 +45,13 @@ std::string of_other_silicon(Database& known, const RecordKey& key) {
   return {};
 }
 
+// Mode `online` searches one problem of each bucket.
+bool shares_bucket(const RecordKey& a, const RecordKey& b) {
+  const Bucketing buckets = Bucketing::hybrid();
+  return a.silicon == b.silicon && a.backend == b.backend && a.ir == b.ir &&
+         a.code_generation == b.code_generation && buckets.apply(a.problem) == buckets.apply(b.problem);
+}
+
 const char* words_of(Source source) {
   return source == Source::user      ? "the user's wisdom"
          : source == Source::project ? "the program's wisdom"
@@ -59,9 +67,11 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
   const auto look_up = [&](const RecordKey& wanted) {
     return mode == Mode::pinned ? known.find_wisdom(wanted) : known.find_best(wanted);
   };
+  // A config that was confirmed by older rules may be wrong. A tuning run tries it first.
   // A record may name values that the space no longer has, if the space has changed since.
   const auto picked = [&](const Lookup& found) -> std::optional<Picked> {
-    const auto point = found ? point_of(task.space.knobs(), found.record->config) : std::nullopt;
+    const auto point =
+        found && found.verified ? point_of(task.space.knobs(), found.record->config) : std::nullopt;
     if (!point || !space.contains(*point)) return std::nullopt;
     return Picked{space.config(*point), words_of(found.source), true, !found.trusted()};
   };
@@ -74,6 +84,13 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
             picked(look_up(make_key(*task.canonical(), task.space, any.recorded_problem(), task.device))))
       return *answer;
   }
+  if (mode == Mode::pinned && found && !found.verified)
+    throw UserError(
+        "kernel \"" + task.kernel + "\": the config for " + task.recorded_problem().to_string() + " on " +
+        to_string(task.device) +
+        " in a wisdom file was confirmed by older rules of verification, and the tuner's mode is "
+        "pinned; tune it here and add it to a file again (kiln records export), or choose another "
+        "mode (KILN_TUNE)");
   if (mode == Mode::pinned)
     throw UserError("kernel \"" + task.kernel + "\" has no config for " +
                     task.recorded_problem().to_string() + " on " + to_string(task.device) +
@@ -82,8 +99,10 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
                     "(KILN_TUNE)");
   for (const Neighbour& neighbour : found.neighbours) {
     // A config of a close problem is more reliable than the model.
+    const RecordKey& near = *neighbour.record->key;
     const auto point = point_of(task.space.knobs(), neighbour.record->config);
-    if (neighbour.distance <= 1 && point && space.contains(*point))
+    const bool verified = near.tools.verification == key.tools.verification;
+    if (verified && (neighbour.distance <= 1 || shares_bucket(near, key)) && point && space.contains(*point))
       return Picked{space.config(*point), std::string(words_of(neighbour.source)) + ", for " +
                                               neighbour.record->key->problem.to_string()};
   }
@@ -95,7 +114,11 @@ Picked pick(const Task& task, Mode mode) {
   if (mode == Mode::off) return {seed_of(task, space), "the seed"};
   if (mode == Mode::analytic) return analytic(task, space);
   if (auto known = pick_known(task, mode)) return *std::move(known);
-  return analytic(task, space);
+  Picked picked = analytic(task, space);
+  // A config that older rules confirmed is not used, but only has to be confirmed again.
+  picked.stale = static_cast<bool>(Database::standard().find_best(
+      make_key(*task.canonical(), task.space, task.recorded_problem(), task.device)));
+  return picked;
 }
 
 } // namespace kiln::tune

@@ -82,6 +82,7 @@ News Recorder::news(double reference_seconds) {
 std::string Recorder::better_known(const Record& winner, const SearchResult& result) const {
   const std::shared_ptr<const Record> known = Database::standard().store().best(*key_);
   if (!known || !known->confirmed || known->config == winner.config) return {};
+  if (known->key->tools.verification != key_->tools.verification) return {};
   const auto point = point_of(space_.knobs(), known->config);
   if (!point || !space_.contains(*point)) return {};
   if (is_cold(*known) && !cold_) return known->config;

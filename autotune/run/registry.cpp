@@ -115,6 +115,8 @@ Task make_task(const TunableKernel& kernel, const std::string& dtype, const std:
     throw UserError(std::string(kernel.name) +
                     ": its registration leaves a parameter without a size or a value");
   task.layouts = example.layouts;
+  for (const cli::ExampleParameter& parameter : example.parameters)
+    task.parameter_names.push_back(parameter.name);
   for (const auto& word : example.arguments.words)
     task.words.push_back(*word);
   task.pointer_bytes = pointer_bytes_of(kernel, *recorded, example);

@@ -19,12 +19,22 @@
 #include <kiln/autotune/run/task.h>
 #include <kiln/dsl/api.h>
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 KILN_API_BEGIN
 namespace kiln::tune {
+
+// Makes the contents of one parameter for `kiln tune`, for a kernel whose loops or addresses depend on them.
+struct TunableInput {
+  const char* parameter; // a name in TunableKernel::parameters
+  // Fills the parameter's elements, row by row. The same seed must give the same contents.
+  void (*generate)(DType dtype, const Problem& problem, std::uint64_t seed,
+                   std::span<unsigned char> elements);
+};
 
 struct TunableKernel {
   const char* name;          // as typed: "matmul"
@@ -37,6 +47,7 @@ struct TunableKernel {
   const char* sizes;      // the names of the sizes in order, with their default values
   const char* parameters; // as in cli::RegisteredKernel, with the extents of the memory behind pointers
   Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // for kernels without program_tile
+  std::vector<TunableInput> inputs = {}; // other contents are made up, unless `kiln tune --input` gives them
 };
 
 // Registers a kernel, usually as a static object. If two kernels have the same name, the later one is used,

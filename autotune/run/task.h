@@ -2,6 +2,8 @@
 #pragma once
 
 #include <kiln/autotune/analytic/roofline.h>
+#include <kiln/autotune/measure/shared_bytes.h>
+#include <kiln/autotune/output_check.h>
 #include <kiln/autotune/space/space.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 
@@ -24,12 +26,18 @@ struct Task {
   Device device;
   std::vector<LayoutClass> layouts; // one per view
   std::vector<std::uint64_t> words; // the packed arguments (dsl/ir/arguments.h)
-  bool has_data = false; // the addresses in `words` are real, so integer data may be copied from there
-  std::function<Grid(const Config&)> grid; // for a kernel that does not define its grid
-  std::vector<std::int64_t> pointer_bytes; // bytes of memory behind each raw pointer, in order
+  bool has_addresses = false;       // those in `words` are real, and show which arguments share memory
+  std::vector<std::string> parameter_names; // of a registered kernel
+  GivenContents contents;                   // before a launch; empty: all are made up
+  std::function<Grid(const Config&)> grid;  // for a kernel that does not define its grid
+  std::vector<std::int64_t> pointer_bytes;  // bytes of memory behind each raw pointer, in order
   // Makes the same task for another problem, if possible, so that measurements of that problem can be used.
   std::function<Task(const Problem&)> for_problem;
-  bool deterministic = false; // search only configs that add in the same order as the first seed
+  std::vector<OutputCheck> outputs;                       // how they are compared, if not by default
+  std::function<std::shared_ptr<ir::Kernel>()> reference; // records a kernel that outputs are compared with
+  Config reference_config;
+  Reference::Function reference_function; // computes what outputs are compared with; empty: there is none
+  bool deterministic = false;             // search only configs that add in the same order as the first seed
 
   // Records the kernel for `config`. Throws UserError, also in place of any other exception that the kernel's
   // code throws while it is recorded. That code runs in this process, unlike candidates, so if it does not

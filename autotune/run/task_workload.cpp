@@ -31,20 +31,29 @@ void check_pointers(const Task& task, const std::vector<kiln::detail::ParameterI
 
 } // namespace
 
-Workload workload_of(const Task& task) {
-  Workload w;
-  w.ir = [task](const Config& config) { return ir::print(*task.recorded(config)); };
+std::vector<Argument> arguments_of(const Task& task) {
   std::vector<kiln::detail::ParameterInfo> parameters;
   const auto recorded = task.canonical();
   for (const auto& arg : recorded->body.args)
     parameters.push_back(parameter_of(arg->type));
   check_pointers(task, parameters);
-  w.arguments = arguments_of(parameters, task.words.data(), task.pointer_bytes,
-                             task.device.is_cpu() && task.has_data ? Integers::copied : Integers::random);
-  if (!task.has_data)
-    for (Argument& argument : w.arguments)
+  std::vector<Argument> arguments =
+      arguments_of(parameters, task.words.data(), task.pointer_bytes, task.contents);
+  if (!task.has_addresses)
+    for (Argument& argument : arguments)
       argument.address = 0;
+  return arguments;
+}
+
+Workload workload_of(const Task& task) {
+  Workload w;
+  w.ir = [task](const Config& config) { return ir::print(*task.recorded(config)); };
+  w.arguments = arguments_of(task);
   w.grid = task.grid;
+  w.outputs = task.outputs;
+  if (task.reference)
+    w.reference = {ir::print(*task.reference()), task.reference_config, task.grid_for(task.reference_config)};
+  w.reference_function = task.reference_function;
   w.device = task.device;
   return w;
 }

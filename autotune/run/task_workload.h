@@ -6,9 +6,12 @@
 
 namespace kiln::tune {
 
-// The task's argument words provide extents, strides and scalars and, if the task has data, the values of
-// integer data and which arguments share memory. Throws UserError for a raw pointer if the size of the memory
-// behind it is unknown.
+// Converts the task's argument words and its contents to arguments. Without given contents, those of an
+// argument are made up. If the words hold real addresses, arguments that overlap in the application do so
+// here. Throws UserError for a raw pointer if the size of the memory behind it is unknown.
+std::vector<Argument> arguments_of(const Task& task);
+
+// Throws what arguments_of throws.
 Workload workload_of(const Task& task);
 
 } // namespace kiln::tune

@@ -3,12 +3,14 @@
 
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/run/compared.h>
 #include <kiln/autotune/run/interruptible_run.h>
 #include <kiln/autotune/run/recorder.h>
 #include <kiln/autotune/run/siblings.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/task_workload.h>
 #include <kiln/autotune/search/table.h>
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/kernel/compile_policy.h>
 
 #include <algorithm>
@@ -89,9 +91,11 @@ Machine machine_for(Device device, const TuneOptions& options) {
 
 Config Tuning::config() const {
   if (!search.best && search.trials.empty() && search.stopped_by == "seconds")
-    throw UserError(fmt::format(
-        "tuning {}: the budget of {:.3g} s ended before the default was measured; give it more time",
-        task->kernel, budget_seconds));
+    throw UserError(fmt::format("tuning {}: the budget of {:.3g} s ended before the default was measured; {}",
+                                task->kernel, budget_seconds,
+                                suspicion.empty()
+                                    ? "give it more time"
+                                    : "give it more time unless it is an endless loop; " + suspicion));
   if (!search.best) {
     std::map<std::string, int> kinds;
     for (const Trial& trial : search.trials)
@@ -114,21 +118,26 @@ const Measurement* Tuning::of(const Point& point) const {
   return nullptr;
 }
 
+void check_tunable(const Task& task) {
+  if (is_empty(task.problem))
+    throw UserError("tuning " + task.kernel + " for " + task.problem.to_string() +
+                    ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
+  if (compile_policy() == CompilePolicy::forbid)
+    throw UserError("tuning " + task.kernel +
+                    " compiles kernels, which the compile policy forbids; tune with " +
+                    "KILN_COMPILE_POLICY=allow, and ship the result with `kiln records export`");
+}
+
 Tuning tune(const Task& given, const TuneOptions& requested) {
   const double begin = now();
   TuneOptions options = requested;
   options.interruptions_before = interruptions_before(requested);
-  if (is_empty(given.problem))
-    throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
-                    ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
-  if (compile_policy() == CompilePolicy::forbid)
-    throw UserError("tuning " + given.kernel +
-                    " compiles kernels, which the compile policy forbids; tune with " +
-                    "KILN_COMPILE_POLICY=allow, and ship the result with `kiln records export`");
+  check_tunable(given);
   Tuning tuning;
   tuning.strategy = options.strategy;
   const auto own = std::make_shared<Task>(given);
   own->deterministic |= options.deterministic;
+  own->outputs.insert(own->outputs.end(), options.outputs.begin(), options.outputs.end());
   tuning.task = own;
   const Task& task = *tuning.task;
   tuning.space = std::make_shared<BoundSpace>(task.bound_space());
@@ -207,6 +216,10 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound)
     forget_machine(task.device, RecordStore::standard_folder());
   tuning.checked = measurer.checked();
+  tuning.warnings = warnings_of(measurer.fallback().outputs);
+  for (const std::string& warning : tuning.warnings)
+    log_warning("tuning " + task.kernel + " for " + task.problem.to_string() + ": " + warning);
+  if (tuning.search.trials.empty()) tuning.suspicion = measurer.suspicion();
   tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
   return tuning;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kiln/autotune/mode.h>
+#include <kiln/autotune/output_check.h>
 #include <kiln/autotune/search/result.h>
 #include <kiln/autotune/space/space.h>
 #include <kiln/dsl/api.h>
@@ -41,11 +42,19 @@ struct TuneOptions {
   bool cold = true;           // time with inputs in memory, as after other work; false: in the caches
   bool record = true;         // write trials and the winner to the database
   bool deterministic = false; // search only configs that add in the order of the first seed
-  Progress progress = {};     // called after each trial
+  std::vector<OutputCheck> outputs = {}; // how outputs are compared; adds to those of TunedOptions
+  Progress progress = {};                // called after each trial
   std::function<void(const std::string&)> announce = {}; // called with "measuring the default" and the like
   // The value of interruptions() when the caller began, if that was before it called tune(). Any interruption
   // since then ends the run at once.
   std::optional<int> interruptions_before = {};
+  // Distinguishes problems of equal sizes whose contents differ, such as sparse matrices: "rows of 0 to 7".
+  // Records are stored under it, and launches look for it: see TunedKernel::with_key. Only TunedKernel uses
+  // it.
+  std::string key = {};
+  // TunedKernel::tune measures with the contents of its arguments. They are copied, at most this many bytes
+  // in total; arguments beyond the limit get made-up contents, which is announced.
+  std::int64_t contents_bytes = std::int64_t{1} << 30;
 };
 
 // The result of a tuning run. Its points are points of `space`, which converts them to configs and text:
@@ -63,7 +72,11 @@ struct Tuning {
   int bad_records = 0; // number of lines of the database that could not be read
   int jobs = 0;        // number of compiler processes
   double worker_seconds = 0;
+  // If nothing was measured because the default did not end: which argument's made-up contents probably are
+  // the cause, and how to give real ones. Otherwise empty.
+  std::string suspicion;
   std::string checked; // the part of the fallback's result that was compared with the interpreter
+  std::vector<std::string> warnings; // one for each output of which little was compared; also logged
 
   double budget_seconds = 0;
 
@@ -84,7 +97,9 @@ struct Picked {
   // the config is for another problem), "the analytic model", "the seed", "tuned".
   std::string source;
   bool known = false; // from wisdom or the database
-  bool stale = false; // known, but found with other versions of the tools: should be confirmed
+  // A config is recorded for this problem, but was found with other versions of the tools, or confirmed by
+  // older rules (then it is not the one above): it should be confirmed again, which takes a few trials.
+  bool stale = false;
 };
 
 // Ends the tuning runs of this process; they keep the results that they have. Safe to call in signal
@@ -106,6 +121,9 @@ Budget budget_of(const TuneOptions& options);
 // Returns the rates of the device, as machine_of does. If measuring them would take too much of the budget,
 // assumed rates are returned.
 Machine machine_for(Device device, const TuneOptions& options);
+
+// Throws UserError if a size of the task's problem is 0, or if the compile policy forbids compiling.
+void check_tunable(const Task& task);
 
 // Performs a tuning run. If the time is too short even for measuring the first legal seed, the result has no
 // winner. Throws UserError if a size of the problem is 0, if the compile policy forbids compiling, if no seed

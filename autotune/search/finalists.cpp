@@ -10,6 +10,8 @@ namespace {
 
 // Shares of the budget's seconds: the usual limit for all finalists, and the largest for a single one.
 constexpr double usual_share = 0.3, most_share = 0.6;
+// The analytic model's choice is a finalist if its trial took at most this many times as long as the fastest.
+constexpr double analytic_margin = 1.25;
 
 // Returns the successful trials, fastest first. Among equal ones, earlier trials are first and other
 // processes' last.
@@ -32,6 +34,16 @@ const Trial* known_good(const SearchResult& result, const std::vector<const Tria
   return seed == result.trials.end() ? ok.front() : &*seed;
 }
 
+// Returns the analytic model's choice, which launches use without tuning, unless it is much slower; null if
+// it was not tried. It is a finalist, since the times of trials and of finalists differ by more than these
+// configs do, and a report compares them.
+const Trial* analytic_choice(const std::vector<const Trial*>& ok) {
+  const Trial* choice = nullptr; // the first of those that the model proposed
+  for (const Trial* trial : ok)
+    if (trial->source == "analytic" && (!choice || trial->at_seconds < choice->at_seconds)) choice = trial;
+  return choice && choice->result.seconds <= analytic_margin * ok.front()->result.seconds ? choice : nullptr;
+}
+
 std::vector<const Trial*> finalists(const std::vector<const Trial*>& ok, const Trial* seed, std::size_t first,
                                     std::size_t count) {
   std::vector<const Trial*> chosen;
@@ -40,6 +52,8 @@ std::vector<const Trial*> finalists(const std::vector<const Trial*>& ok, const T
   const bool has_seed = std::any_of(chosen.begin(), chosen.end(),
                                     [&](const Trial* trial) { return trial->point == seed->point; });
   if (first == 0 && !has_seed) chosen.push_back(seed);
+  if (const Trial* analytic = analytic_choice(ok); first == 0 && analytic)
+    if (std::find(chosen.begin(), chosen.end(), analytic) == chosen.end()) chosen.push_back(analytic);
   return chosen;
 }
 

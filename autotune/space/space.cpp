@@ -74,6 +74,7 @@ std::string Problem::to_string() const {
   for (const auto& [size_name, size] : sizes)
     text += (text.empty() ? "" : ",") + size_name + "=" + std::to_string(size);
   if (!kind.empty()) text += (text.empty() ? "" : " ") + kind;
+  if (!key.empty()) text += (text.empty() ? "\"" : " \"") + key + "\"";
   return text;
 }
 

@@ -52,12 +52,13 @@ namespace kiln::tune {
 struct Problem {
   std::vector<std::pair<std::string, std::int64_t>> sizes; // in the order in which they were given
   std::string kind;                                        // dtypes and layouts, such as "f32.nn"
+  std::string key = {}; // given by the caller, such as "rows of 0 to 7"; see TunedKernel::with_key
 
   std::int64_t operator[](std::string_view name) const; // throws UserError if there is no such size
   // Returns the size of this name, or nothing.
   std::optional<std::int64_t> find(std::string_view name) const;
   bool operator==(const Problem&) const = default;
-  std::string to_string() const; // "M=512,N=512,K=512 f32.nn"
+  std::string to_string() const; // "M=512,N=512,K=512 f32.nn", and the key in quotes if there is one
 };
 
 // A parameter to tune, with the values that it can take.

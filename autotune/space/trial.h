@@ -3,11 +3,13 @@
 
 #include <kiln/autotune/space/space.h>
 #include <kiln/dsl/api.h>
+#include <kiln/dsl/dtype.h>
 
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 KILN_API_BEGIN
 namespace kiln::tune {
@@ -27,6 +29,27 @@ enum class Status : std::uint8_t {
 };
 const char* name(Status status); // "wrong result"
 
+// What a verification compared of one output, element by element.
+struct OutputComparison {
+  int parameter = 0; // counted from 0
+  DType dtype = DType::F32;
+  std::size_t elements = 0;   // of the output
+  std::size_t compared = 0;   // those that are finite and that the reference writes
+  std::size_t vague = 0;      // those of them that rounding errors of the inputs change by about their value
+  std::size_t exceptions = 0; // those of them that differ by more than the bound, or integers that differ
+  bool unordered = false;     // compared without regard to their order
+  // The compared element that is closest to its bound: its index in memory (in sorted order if `unordered`),
+  // its value and the reference's, and the difference that is allowed.
+  std::size_t worst = 0;
+  double value = 0, reference = 0, bound = 0;
+
+  // If a smaller share is compared, a search warns.
+  static constexpr double few = 0.25;
+  double share() const { // of the elements that were compared
+    return elements ? static_cast<double>(compared) / static_cast<double>(elements) : 0;
+  }
+};
+
 struct Measurement {
   Status status = Status::ok;
   std::string error; // one line; empty if the status is ok
@@ -38,6 +61,7 @@ struct Measurement {
   // Facts that the compiler reports about the code, such as "registers" and "spill_bytes", and events during
   // the measurement, such as "disturbed".
   std::map<std::string, double> facts;
+  std::vector<OutputComparison> outputs; // of the last check of a live run, one for each compared output
 
   double compile_seconds = 0, run_seconds = 0; // the time that the trial took
   bool ok() const { return status == Status::ok; }

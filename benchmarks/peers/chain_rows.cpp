@@ -9,6 +9,40 @@
 #include <functional>
 
 namespace benchmarks {
+namespace {
+
+// Adds a bias to each row of a matrix of odd or narrow rows, or of a transposed one.
+void bias_row(Suite& suite, std::int64_t elements, std::int64_t columns, bool transposed) {
+  using namespace kiln;
+  const std::int64_t rows = elements / columns;
+  auto x = random<float>({rows * columns}), y = poisoned<float>({rows * columns}),
+       bias = random<float>({columns});
+  auto xs = transposed ? x.view().reshape({columns, rows}).transpose() : x.view().reshape({rows, columns});
+  auto ys = y.view().reshape({rows, columns});
+  auto run = [&] {
+    assign(suite.stream, ys, relu(xs + bias));
+    suite.stream.synchronize();
+  };
+  run();
+  Error error;
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      error.add(ys(i, j), std::max(double{xs(i, j)} + bias.data()[j], 0.0));
+
+  Row row;
+  row.group = "chain", row.mean = "elementwise, widths and strides", row.dtype = "f32";
+  row.name = fmt::format("relu(x + bias) {} x {}{}", rows, columns, transposed ? " transposed" : "");
+  row.error = error.relative();
+  suite.check(row, "Kiln", row.error, 1e-6);
+  std::vector<Contender> contenders{{.name = "Kiln", .run = run}};
+  suite.add_pytorch(contenders,
+                    fmt::format("relu_bias{} f32 {} {}", transposed ? "_transposed" : "", rows, columns));
+  add_copies(contenders, y, x);
+  const auto count = static_cast<double>(x.size());
+  suite.run(row, contenders, {.amount = 8 * count, .unit = "GB/s", .limit = "copy", .elements = count});
+}
+
+} // namespace
 
 void chain_rows(Suite& suite) {
   using namespace kiln;
@@ -50,6 +84,12 @@ void chain_rows(Suite& suite) {
     auto count = static_cast<double>(x.size());
     suite.run(row, contenders, {.amount = 8 * count, .unit = "GB/s", .limit = "copy", .elements = count});
   }
+  const std::int64_t elements = suite.tiny() ? 1 << 14 : 1 << 25;
+  const auto widths =
+      suite.full() ? std::vector<std::int64_t>{2, 3, 8, 15, 4097, 50257} : std::vector<std::int64_t>{3, 4097};
+  for (std::int64_t columns : widths)
+    bias_row(suite, elements, columns, false);
+  bias_row(suite, elements, suite.tiny() ? 64 : 4096, true);
 }
 
 } // namespace benchmarks

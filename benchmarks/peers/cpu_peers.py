@@ -60,9 +60,11 @@ def make(work, dtype, numbers):
         heads, tokens, width, causal = numbers
         q, k, v = (random((1, heads, tokens, width), dtype) for _ in range(3))
         return lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
-    x = random(tuple(numbers), dtype)
+    transposed = work.endswith("_transposed")
+    work = work.removesuffix("_transposed")
+    x = random(tuple(reversed(numbers)), dtype).t() if transposed else random(tuple(numbers), dtype)
     columns = numbers[-1]
-    out = torch.empty_like(x)
+    out = torch.empty(tuple(numbers), dtype=x.dtype)
     gamma, beta = random((columns,), dtype), random((columns,), dtype)
     if work == "softmax":
         return lambda: torch.softmax(x, 1, out=out)
@@ -70,6 +72,11 @@ def make(work, dtype, numbers):
         return lambda: functional.layer_norm(x, (columns,), gamma, beta)
     if work == "rmsnorm":
         return lambda: functional.rms_norm(x, (columns,), gamma, 1e-5)
+    if work == "relu_bias":
+        def relu_bias():
+            torch.add(x, beta, out=out)
+            out.relu_()
+        return relu_bias
     if work == "chain":
         def chain():
             torch.mul(x, 1.5, out=out)

@@ -79,13 +79,18 @@ double error_of(const RowKernel& kernel, const Operands& o) {
   return error.relative();
 }
 
+// Which matrices a kernel is measured on. The elements of a row of a transposed matrix lie in as many lines.
+enum class Kind : std::uint8_t { cached, from_memory, transposed };
+
 // Measures one kernel on `elements` numbers in rows of `columns`.
-void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int64_t columns, bool cached) {
+void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int64_t columns, Kind kind) {
+  const bool cached = kind == Kind::cached, transposed = kind == Kind::transposed;
   std::int64_t rows = std::max<std::int64_t>(1, elements / columns);
   elements = rows * columns;
   auto x = random<float>({elements}), y = poisoned<float>({elements});
   auto gamma = random<float>({columns}), beta = random<float>({columns});
-  Operands o{x.view().reshape({rows, columns}), gamma, beta, y.view().reshape({rows, columns})};
+  auto read = transposed ? x.view().reshape({columns, rows}).transpose() : x.view().reshape({rows, columns});
+  Operands o{read, gamma, beta, y.view().reshape({rows, columns})};
   auto work = [&] {
     kernel.run(suite.stream, o);
     suite.stream.synchronize();
@@ -94,13 +99,19 @@ void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int6
 
   Row row;
   row.group = kernel.name, row.dtype = "f32";
-  row.name = fmt::format("{} {} x {}, {}", kernel.name, rows, columns, cached ? "in cache" : "from memory");
-  row.mean = fmt::format("{}, {}", kernel.name, cached ? "in cache" : "from memory");
+  const bool usual = columns % 16 == 0 && !transposed;
+  row.name = fmt::format("{} {} x {}{}, {}", kernel.name, rows, columns, transposed ? " transposed" : "",
+                         cached ? "in cache" : "from memory");
+  row.mean = fmt::format("{}, {}", kernel.name,
+                         !usual   ? "widths and strides"
+                         : cached ? "in cache"
+                                  : "from memory");
   row.error = error_of(kernel, o);
   suite.check(row, "Kiln", row.error, 1e-5);
 
   std::vector<Contender> contenders{{.name = "Kiln", .run = work}};
-  suite.add_pytorch(contenders, fmt::format("{} f32 {} {}", kernel.name, rows, columns));
+  suite.add_pytorch(
+      contenders, fmt::format("{}{} f32 {} {}", kernel.name, transposed ? "_transposed" : "", rows, columns));
   double count = static_cast<double>(elements);
   if (cached) {
     suite.run(row, contenders, {.elements = count});
@@ -117,16 +128,23 @@ void row_kernel_rows(Suite& suite) {
   for (const RowKernel& kernel : row_kernels) {
     if (!suite.wanted(kernel.name)) continue;
     if (suite.tiny()) {
-      run(suite, kernel, 1 << 12, 100, true);
-      run(suite, kernel, 1 << 16, 1 << 12, false);
+      run(suite, kernel, 1 << 12, 100, Kind::cached);
+      run(suite, kernel, 1 << 16, 1 << 12, Kind::from_memory);
+      run(suite, kernel, 1 << 12, 3, Kind::from_memory);
+      run(suite, kernel, 1 << 12, 64, Kind::transposed);
       continue;
     }
     auto widths = suite.full() ? std::vector<std::int64_t>{128, 1024, 4096, 32768, 131072}
                                : std::vector<std::int64_t>{1024, 32768};
     for (std::int64_t columns : widths)
-      if (columns <= floats_in_cache) run(suite, kernel, floats_in_cache, columns, true);
+      if (columns <= floats_in_cache) run(suite, kernel, floats_in_cache, columns, Kind::cached);
     for (std::int64_t columns : widths)
-      run(suite, kernel, floats_in_memory, columns, false);
+      run(suite, kernel, floats_in_memory, columns, Kind::from_memory);
+    const auto odd = suite.full() ? std::vector<std::int64_t>{2, 3, 8, 15, 4097, 8191, 50257}
+                                  : std::vector<std::int64_t>{3, 4097};
+    for (std::int64_t columns : odd)
+      run(suite, kernel, floats_in_memory, columns, Kind::from_memory);
+    run(suite, kernel, floats_in_memory, 4096, Kind::transposed);
   }
 }
 

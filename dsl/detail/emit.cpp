@@ -15,8 +15,6 @@ namespace {
 Recording& recording(std::string_view what) { return Recording::need(what); }
 constexpr std::string_view a_value = "a tile or scalar";
 
-std::string in_kernel(const Recording& r) { return "kernel \"" + std::string(r.name) + "\""; }
-
 std::vector<Value*> use_all(Recording& r, HandleSpan handles) {
   std::vector<Value*> values;
   for (int i = 0; i < handles.size; ++i)
@@ -306,9 +304,14 @@ Handle emit_atomic_cas(Handle pointers, Handle expected, Handle desired, const H
   return r.handle(op->result());
 }
 
-void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handle* offsets) {
+void emit_program_tile(Handle view, const DimInfo* const* dims, const int* axes, int count, Handle* offsets) {
   Recording& r = recording("program_tile");
   Value* v = r.use(view);
+  if (v->def)
+    throw UserError(r.loc, in_kernel(r) +
+                               " calls program_tile for a view that the kernel makes, whose extents "
+                               "the host does not know at launch; use a parameter of the kernel, "
+                               "or program_id and a Grid");
   if (!r.kernel->grid.empty())
     throw UserError(
         r.loc,
@@ -319,11 +322,13 @@ void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handl
   ir::Shape shape;
   for (int i = 0; i < count; ++i) {
     shape.push_back(to_dim(*dims[i]));
-    r.kernel->grid.push_back({v->index, i, shape.back()});
+    r.kernel->grid.push_back({v->index, axes[i], shape.back()});
   }
+  const bool leading = axes[count - 1] == count - 1;
   std::vector<Type> types(static_cast<std::size_t>(count), Type::scalar(DType::I64));
   ir::Op* op = r.effect(Opcode::ProgramTile, {v}, std::move(types));
   op->set("dims", shape);
+  if (!leading) set_attributes(*op, {{"axes", count, nullptr, axes}});
   for (int i = 0; i < count; ++i)
     offsets[i] = r.handle(op->result(i));
 }

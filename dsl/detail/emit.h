@@ -119,6 +119,17 @@ Handle emit_view_mask(const TileAccess& at, const TypeInfo& result);
 // Records a ViewExtent or ViewStride. A negative axis counts from the last one. Throws UserError if the view
 // has no such axis.
 Handle emit_view_fact(ir::Opcode code, Handle view, int axis);
+// Record a ViewSlice and a ViewOf. `strides` may be null: the view is then contiguous. They throw UserError
+// for an axis that the view does not have, and for constant extents and bounds that are negative.
+Handle emit_view_slice(Handle view, int axis, Handle begin, Handle end);
+Handle emit_view_of(Handle pointer, const Handle* extents, const Handle* strides, int rank);
+// Records a load of numbers of the dtype of `result` from adjacent elements of the view or behind the
+// pointers. `at` has the type of the narrow elements. Throws UserError if the last axis of the view is known
+// to have gaps.
+Handle emit_view_load_as(const TileAccess& at, const Handle* mask, const TypeInfo& element,
+                         const TypeInfo& pointer, const TypeInfo& result);
+Handle emit_load_as(Handle pointers, const Handle* mask, const Handle* other, const TypeInfo& pointer,
+                    const TypeInfo& result);
 // Records a ProgramId or NumPrograms. Throws UserError if no grid has such an axis.
 Handle emit_grid_fact(ir::Opcode code, int axis);
 // Record accesses through pointers. `tile` is the type of the values that are loaded, stored or exchanged.
@@ -130,8 +141,9 @@ Handle emit_atomic(Handle pointers, Handle value, const Handle* mask, const Type
 Handle emit_atomic_cas(Handle pointers, Handle expected, Handle desired, const Handle* mask,
                        const TypeInfo& tile, const char* order, const char* scope);
 
-// Defines the grid of the kernel, and writes `count` offsets of the program's tile to `offsets`.
-void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handle* offsets);
+// Defines the grid of the kernel, and writes `count` offsets of the program's tile to `offsets`. dims[i] is
+// the extent of the tile along axis axes[i] of the view.
+void emit_program_tile(Handle view, const DimInfo* const* dims, const int* axes, int count, Handle* offsets);
 // Returns the size of a dimension in the config that the kernel is recorded for.
 std::int64_t bound_value(const DimInfo& dim);
 
@@ -140,6 +152,20 @@ std::int64_t bound_value(const DimInfo& dim);
 Handle emit_reduce(ir::Opcode combine, Handle x, int axis, const TypeInfo& result);
 Handle emit_arg_reduce(ir::Opcode compare, Handle x, int axis, const DimInfo& extent, const TypeInfo& result);
 Handle emit_scan(ir::Opcode combine, Handle x, int axis, bool reverse, const TypeInfo& result);
+
+// Record a gather along `axis`. Indices of rank 1 are the same along all other axes of the result; others are
+// broadcast to it. emit_positions takes the positions first, first + 1, ... or, backwards, first, first - 1,
+// ... as indices; `first` is an integer scalar.
+Handle emit_gather(Handle tile, Handle indices, int axis, const TypeInfo& result);
+Handle emit_positions(Handle tile, Handle first, bool backwards, int axis, const TypeInfo& result);
+// Records the extent minus one.
+Handle emit_last_index(const DimInfo& extent);
+// Throws UserError if a position that is known while recording cannot be on an axis of this extent.
+void check_position(const char* function, std::int64_t position, const DimInfo& extent);
+// Records a sort. Writes the sorted elements and their indices to `results`.
+void emit_sort(Handle tile, int axis, bool descending, const TypeInfo& sorted, Handle* results);
+// Records a histogram. The mask may be null.
+Handle emit_histogram(Handle tile, const Handle* mask, const TypeInfo& bins);
 
 // Create, destroy, read and assign the variable of a Var.
 std::uint64_t variable_create(Handle initial);

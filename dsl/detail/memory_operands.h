@@ -26,6 +26,13 @@ template <class V, class T> constexpr bool fits_element() {
 }
 // Whether memory of element type T takes atomic_add, atomic_min and atomic_max.
 template <class T> inline constexpr bool is_number_element = !std::is_same_v<std::remove_const_t<T>, bool>;
+// Whether numbers of type W consist of several elements of type T.
+template <class W, class T> constexpr bool is_wider() {
+  if constexpr (ElementType<W>)
+    return size_of(dtype_of<W>) > size_of(dtype_of<T>);
+  else
+    return false;
+}
 // The following are conditions of static_assert. Omitted operands satisfy all of them, as Poison does.
 template <class X> inline constexpr bool absent = std::is_same_v<X, NoMask> || std::is_same_v<X, NoOther>;
 template <class M> constexpr bool is_mask() {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -66,6 +67,9 @@ public:
   // The removed arguments of regions, for Vars that were not assigned. Handles may still point to them.
   std::vector<std::unique_ptr<ir::Value>> retired;
 };
+
+// How errors name the kernel that is being recorded.
+inline std::string in_kernel(const Recording& r) { return "kernel \"" + std::string(r.name) + "\""; }
 
 ir::Dim to_dim(const DimInfo& d);
 ir::Type to_type(const TypeInfo& t);

@@ -10,7 +10,7 @@ namespace kiln {
 struct Poison;
 // Names an axis of a tile by its number, which is needed if a dimension occurs twice: sum(x, axis<1>). A
 // negative number counts from the last axis.
-template <int N> struct Axis {};
+template <int N> struct Axis : tile_functions::Associated {};
 template <int N> inline constexpr Axis<N> axis{};
 
 namespace detail {

@@ -19,7 +19,7 @@ std::optional<int> ArgumentLayout::word_of(const Value* v) const {
     if (v->region->parent || v->type.is_view() || !is_integer(v->type.dtype)) return std::nullopt;
     return first_word[static_cast<std::size_t>(v->index)];
   }
-  if (!v->def->is(Opcode::ViewExtent)) return std::nullopt;
+  if (!v->def->is(Opcode::ViewExtent) || v->def->operand(0)->def) return std::nullopt;
   return extent_word(v->def->operand(0)->index, static_cast<int>(v->def->integer("axis")));
 }
 

@@ -2,6 +2,9 @@
 #include <kiln/dsl/ir/evaluate_tiles.h>
 
 #include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/evaluate_lookups.h>
+
+#include <algorithm>
 
 namespace kiln::ir {
 
@@ -104,6 +107,28 @@ struct ViewCells {
     return words[0] + elements * static_cast<Cell>(size_of(type.dtype));
   }
 };
+
+// The part of a view along an axis. Begin and end are clamped to the view's extent.
+Cells view_slice(const Op& op, Operands in) {
+  ViewCells view{op.operand(0)->type, *in[0]};
+  const auto axis = static_cast<std::size_t>(op.integer("axis"));
+  const std::int64_t extent = view.extent(axis);
+  const std::int64_t begin =
+      std::min(std::max<std::int64_t>(static_cast<std::int64_t>((*in[1])[0]), 0), extent);
+  const std::int64_t end = std::min(std::max(static_cast<std::int64_t>((*in[2])[0]), begin), extent);
+  Cells out = *in[0];
+  out[0] += static_cast<Cell>(begin) * static_cast<Cell>(view.stride(axis)) *
+            static_cast<Cell>(size_of(view.type.dtype));
+  out[1 + axis] = static_cast<Cell>(end - begin);
+  return out;
+}
+
+Cells view_of(Operands in) {
+  Cells out;
+  for (const Cells* word : in)
+    out.push_back((*word)[0]);
+  return out;
+}
 
 // Calls visit(i, address, inside) for each element i of the tile that a view operation accesses.
 template <class F> void for_each_view_element(const Op& op, Operands in, const Type& tile, F&& visit) {
@@ -254,6 +279,8 @@ Cells evaluate_tiles(const Op& op, std::span<const Cells* const> in) {
   case Opcode::ViewExtent: return {(*in[0])[static_cast<std::size_t>(1 + op.integer("axis"))]};
   case Opcode::ViewStride:
     return {(*in[0])[static_cast<std::size_t>(1 + op.operand(0)->type.view_rank + op.integer("axis"))]};
+  case Opcode::ViewSlice: return view_slice(op, in);
+  case Opcode::ViewOf: return view_of(in);
   case Opcode::Arange: {
     Cells out(static_cast<std::size_t>(op.result()->type.numel()));
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -267,6 +294,8 @@ Cells evaluate_tiles(const Op& op, std::span<const Cells* const> in) {
   case Opcode::Reshape: return *in[0];
   case Opcode::Extract: return extract(op, *in[0]);
   case Opcode::Permute: return permute(op, *in[0]);
+  case Opcode::Gather: return evaluate_gather(op, *in[0], *in[1]);
+  case Opcode::Histogram: return evaluate_histogram(op, *in[0], op.integer("has_mask") ? in[1] : nullptr);
   case Opcode::ViewLoad:
   case Opcode::ViewStore:
   case Opcode::ViewGather:

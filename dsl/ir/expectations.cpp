@@ -82,11 +82,8 @@ private:
       return push(
           {Step::Kind::Constant, {}, {}, {}, {}, static_cast<Cell>(std::get<Dim>(*op.find("dim")).value())});
     case Opcode::ViewData: return word(layout_.first_word[parameter(op)], DType::U64);
-    case Opcode::ViewExtent:
-      return word(layout_.extent_word(static_cast<int>(parameter(op)), axis), DType::I64);
-    case Opcode::ViewStride:
-      return word(layout_.stride_word(static_cast<int>(parameter(op)), op.operand(0)->type.view_rank, axis),
-                  DType::I64);
+    case Opcode::ViewExtent: return extent(op.operand(0), axis);
+    case Opcode::ViewStride: return stride(op.operand(0), axis);
     case Opcode::ProgramId:
     case Opcode::NumPrograms:
     case Opcode::ProgramTile: refuse("the program's place in the grid");
@@ -102,8 +99,35 @@ private:
     return push(step);
   }
 
+  int index(std::int64_t number) {
+    return push({Step::Kind::Constant, {}, {}, {}, {}, static_cast<Cell>(number)});
+  }
+  int of_indices(Opcode code, int a, int b) {
+    return push({Step::Kind::Elementwise, code, DType::I64, DType::I64, {a, b}, 0});
+  }
+
+  int extent(const Value* view, int axis) {
+    if (!view->def) return word(layout_.extent_word(view->index, axis), DType::I64);
+    const Op& made = *view->def;
+    if (made.is(Opcode::ViewOf)) return slot(made.operand(1 + axis));
+    const int whole = extent(made.operand(0), axis);
+    if (made.integer("axis") != axis) return whole;
+    auto limited = [&](int bound, int least) {
+      return of_indices(Opcode::Min, of_indices(Opcode::Max, bound, least), whole);
+    };
+    const int begin = limited(slot(made.operand(1)), index(0));
+    return of_indices(Opcode::Sub, limited(slot(made.operand(2)), begin), begin);
+  }
+  int stride(const Value* view, int axis) {
+    if (!view->def) return word(layout_.stride_word(view->index, view->type.view_rank, axis), DType::I64);
+    const Op& made = *view->def;
+    return made.is(Opcode::ViewOf) ? slot(made.operand(1 + view->type.view_rank + axis))
+                                   : stride(made.operand(0), axis);
+  }
+
   std::size_t parameter(const Op& op) {
     const Value* view = op.operand(0);
+    if (view->def) refuse("the address of a view that the kernel makes");
     internal_check(view->region == &kernel_.body, "a view that is not a parameter");
     return static_cast<std::size_t>(view->index);
   }

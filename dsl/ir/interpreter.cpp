@@ -3,6 +3,7 @@
 #include <kiln/dsl/ir/interpreter.h>
 
 #include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/evaluate_lookups.h>
 #include <kiln/dsl/ir/evaluate_tiles.h>
 #include <kiln/dsl/ir/expectations.h>
 #include <kiln/dsl/ir/print_cells.h>
@@ -72,6 +73,7 @@ private:
     case Opcode::If: return assign(op.results, run(*op.region(value(op.operand(0))[0] ? 0 : 1)));
     case Opcode::Reduce:
     case Opcode::Scan: return run_collective(op);
+    case Opcode::Sort: return assign(op.results, evaluate_sort(op, value(op.operand(0))));
     case Opcode::ProgramId: return set_index(op, coordinate(program_, op.integer("axis"), 0));
     case Opcode::NumPrograms: return set_index(op, coordinate(grid_, op.integer("axis"), 1));
     case Opcode::ProgramTile: {
@@ -91,7 +93,7 @@ private:
       operands.push_back(&value(v));
     Cells result = evaluate_tiles(op, operands);
     if (op.num_results() != 1) return;
-    if (options_.observe) options_.observe(*op.result(), result);
+    if (options_.observe && !op.result()->type.is_view()) options_.observe(*op.result(), result);
     values_[op.result()] = std::move(result);
   }
 

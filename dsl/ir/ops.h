@@ -24,6 +24,7 @@ enum class OpClass : std::uint8_t {
   Convert,
   Source, // has no tiles as operands: constants, program indices, properties of views
   Shape,  // moves elements without computing
+  Lookup, // an element of a result depends on the values of a whole tile
   Memory,
   Atomic,
   Dot,
@@ -49,11 +50,16 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(ProgramId, "program_id", Source, 0, 1, 0, Pure, "index of this program along grid axis `axis`, i64")     \
   X(NumPrograms, "num_programs", Source, 0, 1, 0, Pure, "number of programs along grid axis `axis`, i64")    \
   X(ProgramTile, "program_tile", Source, 1, -1, 0, Pure,                                                     \
-    "offsets (i64 each, in elements) of this program's tile of a view; attribute dims, one per leading "     \
-    "view axis; defines the grid")                                                                           \
+    "offsets (i64 each, in elements) of this program's tile of a view; attributes dims, the extents of the " \
+    "tile, and axes, the view's axes that they belong to (by default the leading ones); defines the grid")   \
   X(ViewExtent, "view_extent", Source, 1, 1, 0, Pure, "extent of a view along `axis`, i64")                  \
   X(ViewStride, "view_stride", Source, 1, 1, 0, Pure, "stride of a view along `axis`, in elements, i64")     \
   X(ViewData, "view_data", Source, 1, 1, 0, Pure, "pointer to a view's first element")                       \
+  X(ViewSlice, "view_slice", Source, 3, 1, 0, Pure,                                                          \
+    "view, begin, end (i64) -> the view of the elements begin to end - 1 along `axis`, which count from 0 "  \
+    "there; begin and end are clamped to the view's extent")                                                 \
+  X(ViewOf, "view_of", Source, -1, 1, 0, Pure,                                                               \
+    "pointer, one i64 extent per axis, one i64 stride per axis (in elements) -> view of that memory")        \
   X(Arange, "arange", Source, 0, 1, 0, Pure,                                                                 \
     "tile of rank 1: start, start+1, ...; attribute start; i32 or i64")                                      \
   /* Elementwise */                                                                                          \
@@ -121,6 +127,17 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
     "the elements whose index along `axis` is `index`, without that axis")                                   \
   X(Permute, "permute", Shape, 1, 1, 0, Pure, "result axis i is operand axis `order`[i]")                    \
   X(Reshape, "reshape", Shape, 1, 1, 0, Pure, "the same elements in row-major order under another shape")    \
+  /* Elements by value: gathers, sorts, histograms */                                                        \
+  X(Gather, "gather", Lookup, 2, 1, 0, Pure,                                                                 \
+    "tile x, tile of indices (i32 or i64, the extents of x except along `axis`) -> the elements of x with "  \
+    "these indices along `axis`; zero where an index is negative or not below the extent")                   \
+  X(Sort, "sort", Lookup, 1, 2, 0, Pure,                                                                     \
+    "tile -> its first elements along `axis` in ascending order (descending = 1: in descending order), and " \
+    "their indices (i32); as many as the results have along `axis`; equal elements keep their order, -0 is " \
+    "below 0, and NaN above every number")                                                                   \
+  X(Histogram, "histogram", Lookup, -1, 1, 0, Pure,                                                          \
+    "tile of integers, [mask] -> i32 tile of rank 1: how many elements are 0, 1, ...; others are not "       \
+    "counted")                                                                                               \
   /* Memory */                                                                                               \
   X(ViewLoad, "view_load", Memory, -1, 1, 0, Read,                                                           \
     "view, one i64 offset per view axis, [mask], [other] -> tile; attribute axes: the view axis of each "    \
@@ -138,7 +155,8 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(ViewMask, "view_mask", Memory, -1, 1, 0, Pure,                                                           \
     "view, one i64 offset per view axis -> bool tile, true inside the view; attribute axes")                 \
   X(Load, "load", Memory, -1, 1, 0, Read,                                                                    \
-    "pointer tile, [mask], [other] -> tile; attribute cache: a hint, ca or cg as in PTX")                    \
+    "pointer tile, [mask], [other] -> tile; attributes cache: a hint, ca or cg as in PTX; align: what the "  \
+    "addresses are multiples of, in bytes, by default the size of an element")                               \
   X(Store, "store", Memory, -1, 0, 0, Write, "pointer tile, value, [mask]")                                  \
   X(AtomicRmw, "atomic_rmw", Atomic, -1, 1, 0, ReadWrite,                                                    \
     "pointer tile, value, [mask] -> old value (zero where the mask is false); attributes kind (add, "        \

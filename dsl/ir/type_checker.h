@@ -79,6 +79,8 @@ private:
   void elementwise();
   void source();
   void view_fact();
+  void view_slice();
+  void view_of();
   void constant();
   void arange();
   void program_tile();
@@ -86,6 +88,12 @@ private:
   void reshape();
   void dot();
   void debug();
+
+  // type_rules_lookup.cpp
+  void lookup();
+  void gather();
+  void sort();
+  void histogram();
 
   // type_rules_memory.cpp
   void view_memory();

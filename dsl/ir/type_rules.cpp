@@ -129,6 +129,30 @@ void Checker::view_fact() {
   }
 }
 
+void Checker::view_slice() {
+  if (!require(in(0).is_view(), "the operand has type " + in(0).to_string() + ", expected a view")) return;
+  require_axis(op_.integer("axis"), in(0).view_rank);
+  require_type(in(1), Type::scalar(DType::I64), "the begin");
+  require_type(in(2), Type::scalar(DType::I64), "the end");
+  require_type(out(), Type::view(in(0).dtype, in(0).view_rank, in(0).readonly), "the result");
+}
+
+void Checker::view_of() {
+  if (!require_least_operands(3)) return;
+  const Type& pointer = in(0);
+  if (!require(!pointer.is_view() && pointer.pointer && pointer.is_scalar(),
+               "the operand has type " + pointer.to_string() + ", expected a pointer"))
+    return;
+  const int words = op_.num_operands() - 1;
+  if (!require(words % 2 == 0 && words / 2 <= max_rank,
+               "expected a pointer, an extent for each axis and a stride for each axis, found " +
+                   std::to_string(op_.num_operands()) + " operands"))
+    return;
+  for (int i = 1; i <= words; ++i)
+    require_type(in(i), Type::scalar(DType::I64), "extent or stride " + std::to_string(i - 1));
+  require_type(out(), Type::view(pointer.dtype, words / 2, pointer.readonly), "the result");
+}
+
 void Checker::arange() {
   require(out().is_tile() && out().rank() == 1 && !out().pointer &&
               (out().dtype == DType::I32 || out().dtype == DType::I64),
@@ -141,6 +165,16 @@ void Checker::program_tile() {
   std::size_t dims = std::get<Shape>(*op_.find("dims")).size();
   require(dims >= 1 && dims <= rank,
           "dims has " + std::to_string(dims) + " entries for a view of rank " + std::to_string(rank));
+  if (op_.find("axes")) {
+    const auto& axes = op_.integers("axes");
+    if (!require(axes.size() == dims,
+                 "axes has " + std::to_string(axes.size()) + " entries, and dims " + std::to_string(dims)))
+      return;
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      if (!require_axis(axes[i], in(0).view_rank) ||
+          !require(i == 0 || axes[i - 1] < axes[i], "axes must be in ascending order"))
+        return;
+  }
   if (!require(op_.results.size() == dims, "expected one result per entry of dims")) return;
   for (int i = 0; i < op_.num_results(); ++i)
     require_type(out(i), Type::scalar(DType::I64), "result " + std::to_string(i));
@@ -285,6 +319,8 @@ void Checker::run() {
   case Opcode::ViewExtent:
   case Opcode::ViewStride:
   case Opcode::ViewData: return view_fact();
+  case Opcode::ViewSlice: return view_slice();
+  case Opcode::ViewOf: return view_of();
   case Opcode::Arange: return arange();
   case Opcode::ViewLoad:
   case Opcode::ViewStore: return view_memory();
@@ -301,6 +337,7 @@ void Checker::run() {
   }
   switch (op_.info().cls) {
   case OpClass::Shape: return shape();
+  case OpClass::Lookup: return lookup();
   case OpClass::Atomic: return atomic();
   case OpClass::Dot: return dot();
   case OpClass::Collective: return collective();
@@ -348,7 +385,7 @@ void check_attributes(const Op& op, std::vector<std::string>& problems) {
         words += (words.empty() ? "" : ", ") + std::string(word);
       problems.push_back("the attribute " + name + " is \"" + std::get<std::string>(value) +
                          "\", expected one of: " + words);
-    } else if (name == "has_mask" || name == "has_other" || name == "reverse") {
+    } else if (name == "has_mask" || name == "has_other" || name == "reverse" || name == "descending") {
       std::int64_t flag = std::get<std::int64_t>(value);
       if (flag != 0 && flag != 1)
         problems.push_back("the attribute " + name + " is " + std::to_string(flag) + ", expected 0 or 1");

@@ -52,8 +52,10 @@ private:
       problem(reported, names_(&v) + " has a wrong back reference to its definition");
     if (v.type.rank() > max_rank)
       problem(reported, names_(&v) + " has more than " + std::to_string(max_rank) + " axes");
-    if (v.type.is_view() && region != &kernel_.body)
-      problem(reported, names_(&v) + " is a view; only parameters of the kernel can be views");
+    const bool makes_views = op && (op->is(Opcode::ViewSlice) || op->is(Opcode::ViewOf));
+    if (v.type.is_view() && region != &kernel_.body && !makes_views)
+      problem(reported,
+              names_(&v) + " is a view; only parameters and results of view_slice and view_of are views");
     visible_.insert(&v);
     defined_.push_back(&v);
   }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -59,10 +60,11 @@ std::shared_ptr<const Folder> DiskCache::open(IfMissing if_missing) {
     OpenFolder opened = open_folder(path_, if_missing);
     folder_ = opened.folder;
     if (opened.problem.empty()) return folder_;
-    off_ = true;
+    if (opened.passing && std::exchange(warned_of_passing_, true)) return nullptr;
+    off_ = !opened.passing;
     problem = std::move(opened.problem);
   }
-  warn(fmt::format("the kernel cache is off for this process: {}", problem));
+  warn(fmt::format("the kernel cache is {}: {}", off_ ? "off for this process" : "not used now", problem));
   return nullptr;
 }
 

@@ -113,6 +113,7 @@ private:
   std::filesystem::path path_;
   Limits limits_;
   std::atomic<bool> off_;
+  bool warned_of_passing_ = false; // guarded by mutex_
   std::atomic<bool> stores_off_ = false;
   std::atomic<std::uint64_t> hits_ = 0, misses_ = 0, bad_entries_ = 0, stores_ = 0, failed_stores_ = 0,
                              evicted_ = 0;

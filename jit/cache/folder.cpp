@@ -1,10 +1,10 @@
 // Creates, checks and opens the cache folder.
 #include <kiln/jit/cache/folder.h>
 
+#include <kiln/jit/base/errno_text.h>
 #include <kiln/jit/base/options.h>
 
 #include <cerrno>
-#include <cstring>
 #include <optional>
 
 #include <dirent.h>
@@ -74,7 +74,10 @@ std::vector<std::string> Folder::file_names() const {
 OpenFolder open_folder(const fs::path& path, IfMissing if_missing) {
   if (path.empty()) return refused("neither KILN_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set");
   const auto failed = [&](const char* what) {
-    return refused(fmt::format("the folder {} cannot be {} ({})", path.string(), what, std::strerror(errno)));
+    const int error = errno;
+    std::string why = fmt::format("the folder {} cannot be {} ({})", path.string(), what, errno_text(error));
+    if (no_descriptor_left(error)) return OpenFolder{nullptr, why, why, true};
+    return refused(std::move(why));
   };
   if (if_missing == IfMissing::create && !create_folders(path)) return failed("created");
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

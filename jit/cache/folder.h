@@ -34,6 +34,7 @@ struct OpenFolder {
   std::shared_ptr<const Folder> folder; // null if the folder is missing or refused
   std::string problem;                  // why it is refused and what to do; empty if it is only missing
   std::string why;                      // the same without the advice to choose another folder
+  bool passing = false;                 // no file descriptor was left; a later attempt may succeed
 };
 
 enum class IfMissing { create, leave }; // folders are created with mode 0700

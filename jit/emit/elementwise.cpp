@@ -181,8 +181,8 @@ Value* emit_min_max(IRBuilder& b, const MathOptions& options, Opcode code, DType
   return intrinsic(b, min ? llvm::Intrinsic::umin : llvm::Intrinsic::umax, {x, y});
 }
 
-// A NaN of x stays, because the comparison is false. On x86 this and the comparison are one instruction, which
-// returns its second operand if one is NaN. A constant bound takes no second choice.
+// A NaN of x stays, because the comparison is false. On x86 this and the comparison are one instruction,
+// which returns its second operand if one is NaN. A constant bound takes no second choice.
 Value* emit_min_max_nan(IRBuilder& b, const MathOptions& options, Opcode code, Value* x, Value* y) {
   const bool min = code == Opcode::MinNan;
   if (options.max_nan && x->getType()->getScalarType()->isFloatTy())
@@ -258,7 +258,7 @@ Value* emit_bitcast(IRBuilder& b, const NumberOptions& options, Value* v, const 
   llvm::Type* address = same_lanes(b.getInt64Ty(), v);
   if (to.pointer)
     return b.CreateIntToPtr(b.CreateBitCast(to_memory(b, options, v, from.dtype), address),
-                            same_lanes(b.getPtrTy(), v));
+                            same_lanes(b.getPtrTy(options.pointer_space), v));
   Value* bits = from.pointer ? b.CreatePtrToInt(v, address) : to_memory(b, options, v, from.dtype);
   bits = b.CreateBitCast(bits, same_lanes(memory_type(b.getContext(), to.dtype), v));
   return from_memory(b, options, bits, to.dtype);

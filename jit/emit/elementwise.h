@@ -15,6 +15,7 @@ namespace kiln::emit {
 struct NumberOptions {
   MathOptions math;
   ConvertOptions convert;
+  unsigned pointer_space = 0; // the address space of the kernel's pointers
 };
 
 // The types of a dtype in registers and in memory.

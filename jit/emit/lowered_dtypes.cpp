@@ -25,18 +25,19 @@ struct Row {
 };
 // Operations that are not here are lowered for every dtype.
 constexpr Row table[] = {
-    {Opcode::Exp, floats},     {Opcode::Exp2, floats},   {Opcode::Expm1, floats},
-    {Opcode::Log, floats},     {Opcode::Log2, floats},   {Opcode::Log1p, floats},
-    {Opcode::Sin, floats},     {Opcode::Cos, floats},    {Opcode::Tan, floats},
-    {Opcode::Tanh, floats},    {Opcode::Erf, floats},    {Opcode::Sigmoid, floats},
-    {Opcode::Gelu, floats},    {Opcode::Sqrt, floats},   {Opcode::Rsqrt, floats},
-    {Opcode::Floor, floats},   {Opcode::Ceil, floats},   {Opcode::Trunc, floats},
-    {Opcode::Round, floats},   {Opcode::IsNan, floats},  {Opcode::IsInf, floats},
-    {Opcode::Pow, floats},     {Opcode::Atan2, floats},  {Opcode::Fma, floats},
-    {Opcode::MinNan, floats},  {Opcode::MaxNan, floats}, {Opcode::PopCount, integers},
-    {Opcode::MulHi, integers}, {Opcode::Shl, integers},  {Opcode::Shr, integers},
-    {Opcode::Not, logical},    {Opcode::And, logical},   {Opcode::Or, logical},
-    {Opcode::Xor, logical},    {Opcode::Arange, words},  {Opcode::Dot, floats | bytes},
+    {Opcode::Exp, floats},         {Opcode::Exp2, floats},   {Opcode::Expm1, floats},
+    {Opcode::Log, floats},         {Opcode::Log2, floats},   {Opcode::Log1p, floats},
+    {Opcode::Sin, floats},         {Opcode::Cos, floats},    {Opcode::Tan, floats},
+    {Opcode::Tanh, floats},        {Opcode::Erf, floats},    {Opcode::Sigmoid, floats},
+    {Opcode::Gelu, floats},        {Opcode::Sqrt, floats},   {Opcode::Rsqrt, floats},
+    {Opcode::Floor, floats},       {Opcode::Ceil, floats},   {Opcode::Trunc, floats},
+    {Opcode::Round, floats},       {Opcode::IsNan, floats},  {Opcode::IsInf, floats},
+    {Opcode::Pow, floats},         {Opcode::Atan2, floats},  {Opcode::Fma, floats},
+    {Opcode::MinNan, floats},      {Opcode::MaxNan, floats}, {Opcode::PopCount, integers},
+    {Opcode::MulHi, integers},     {Opcode::Shl, integers},  {Opcode::Shr, integers},
+    {Opcode::Not, logical},        {Opcode::And, logical},   {Opcode::Or, logical},
+    {Opcode::Xor, logical},        {Opcode::Arange, words},  {Opcode::Dot, floats | bytes},
+    {Opcode::Histogram, integers},
 };
 
 std::string names_of(unsigned bits) {

@@ -14,12 +14,12 @@ using Lanes = std::vector<int>; // numbers of lanes in two vectors, one after th
 
 // Swaps the upper right and the lower left block of each square of 2 `block` lanes.
 void swap_blocks(IRBuilder& b, Values& rows, int block) {
-  const int n = static_cast<int>(rows.size());
+  const int n = static_cast<int>(rows.size()), lanes = lanes_of(rows[0]);
   Lanes upper, lower;
-  for (int lane = 0; lane < n; ++lane) {
+  for (int lane = 0; lane < lanes; ++lane) {
     const bool left = (lane & block) == 0;
-    upper.push_back(left ? lane : n + lane - block);
-    lower.push_back(left ? lane + block : n + lane);
+    upper.push_back(left ? lane : lanes + lane - block);
+    lower.push_back(left ? lane + block : lanes + lane);
   }
   for (int i = 0; i < n; ++i) {
     if ((i & block) != 0) continue;
@@ -61,6 +61,66 @@ Values transposed(IRBuilder& b, Values rows, int block_bits) {
     swap_blocks(b, rows, block);
   for (int distance = group / 2; distance >= 1; distance /= 2)
     interleave_halves(b, rows, group, distance);
+  return rows;
+}
+
+Values transposed_squares(IRBuilder& b, Values rows) {
+  const auto n = static_cast<int>(rows.size());
+  internal_check(std::has_single_bit(rows.size()) && lanes_of(rows[0]) % n == 0,
+                 "vectors to transpose do not consist of squares");
+  for (int block = n / 2; block >= 1; block /= 2)
+    swap_blocks(b, rows, block);
+  return rows;
+}
+
+namespace {
+
+struct Place {
+  int vector, lane;
+};
+
+// The vector whose lanes are at the given places, from as many shuffles of two vectors as there are vectors,
+// less one.
+llvm::Value* gathered(IRBuilder& b, const Values& vectors, const std::vector<Place>& places) {
+  llvm::Value* all = nullptr;
+  Lanes order(places.size(), llvm::PoisonMaskElem);
+  const auto lanes = static_cast<int>(places.size());
+  for (int v = 0; v < static_cast<int>(vectors.size()); ++v) {
+    const auto here = [&](const Place& place) { return place.vector == v; };
+    if (std::none_of(places.begin(), places.end(), here)) continue;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (here(places[i])) order[i] = all ? lanes + places[i].lane : places[i].lane;
+    llvm::Value* next = vectors[static_cast<std::size_t>(v)];
+    all = all ? b.CreateShuffleVector(all, next, order) : b.CreateShuffleVector(next, order);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (order[i] != llvm::PoisonMaskElem) order[i] = static_cast<int>(i);
+  }
+  return all;
+}
+
+} // namespace
+
+Values deinterleaved(IRBuilder& b, const Values& rows) {
+  const int n = static_cast<int>(rows.size()), lanes = lanes_of(rows[0]);
+  Values columns;
+  for (int c = 0; c < n; ++c) {
+    std::vector<Place> places;
+    for (int i = 0; i < lanes; ++i)
+      places.push_back({(i * n + c) / lanes, (i * n + c) % lanes});
+    columns.push_back(gathered(b, rows, places));
+  }
+  return columns;
+}
+
+Values interleaved(IRBuilder& b, const Values& columns) {
+  const int n = static_cast<int>(columns.size()), lanes = lanes_of(columns[0]);
+  Values rows;
+  for (int k = 0; k < n; ++k) {
+    std::vector<Place> places;
+    for (int i = k * lanes; i < (k + 1) * lanes; ++i)
+      places.push_back({i % n, i / n});
+    rows.push_back(gathered(b, columns, places));
+  }
   return rows;
 }
 

@@ -10,4 +10,13 @@ namespace kiln::emit {
 // blocks of `block_bits` bits: 128 on AVX2, AVX-512 and NEON, the whole vector on SVE.
 Values transposed(IRBuilder& b, Values rows, int block_bits = 128);
 
+// Transposes each square of n x n lanes of n vectors, whose number of lanes is a multiple of n: lane k n + i
+// of vector j becomes lane k n + j of vector i. n is a power of two.
+Values transposed_squares(IRBuilder& b, Values rows);
+
+// The columns of a matrix that follow one another in n vectors, row after row, where each row has n elements:
+// lane i of column c is element i n + c. interleaved() is the inverse. Both take up to n (n - 1) shuffles.
+Values deinterleaved(IRBuilder& b, const Values& rows);
+Values interleaved(IRBuilder& b, const Values& columns);
+
 } // namespace kiln::emit

@@ -107,6 +107,8 @@ std::optional<LinearLayout> Planner::preferred(const ir::Op& op) const {
   case Opcode::AtomicRmw:
   case Opcode::AtomicCas: return home(op.operand(0));
   case Opcode::ViewGather: return default_layout(op.result()->type, plan_.warps);
+  case Opcode::Gather: return home(op.operand(1));
+  case Opcode::Histogram: return default_layout(op.result()->type, plan_.warps);
   case Opcode::Splat:
   case Opcode::Arange: return std::nullopt;
   case Opcode::ViewPtrs: return default_layout(op.result()->type, plan_.warps);
@@ -203,6 +205,10 @@ void Planner::visit(const ir::Op& op) {
   case Opcode::Scan:
     for (const auto& r : op.results)
       place(r.get(), home(op.operand(0)));
+    return;
+  case Opcode::Sort:
+    for (const auto& r : op.results)
+      place(r.get(), default_layout(op.result()->type, plan_.warps));
     return;
   default: break;
   }

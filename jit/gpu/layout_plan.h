@@ -20,7 +20,10 @@
 //    the loop yields. The result of an if has the layout of what its branches yield.
 // 7. A dot that fits tensor cores (mma_factors) has the accumulator layout of mma.sync. Other dots are
 //    blocked.
-// 8. A reshape leaves every element in its place if all extents are powers of two. Otherwise its result is
+// 8. The result of a gather has the layout of its indices. Those of a sort are blocked: the network is
+// planned
+//    for that layout. So is a histogram.
+// 9. A reshape leaves every element in its place if all extents are powers of two. Otherwise its result is
 //    blocked.
 //
 // Where an operation needs an operand in another layout, the emitter converts it.

@@ -31,6 +31,13 @@ void check_region(const ir::Region& region, const std::string& arch, int depth) 
   }
 }
 
+// How often a sorting network compares each element.
+std::int64_t steps_of_sort(const ir::Op& sort) {
+  const ir::Type& type = sort.operand(0)->type;
+  const std::int64_t rounds = shape_bits(type)[static_cast<std::size_t>(sort.integer("axis"))];
+  return rounds * (rounds + 1) / 2;
+}
+
 std::string threads_text(const LayoutPlan& plan) {
   return std::to_string(32 * plan.warps) + " threads (num_warps = " + std::to_string(plan.warps) + ")";
 }
@@ -61,7 +68,10 @@ void check_sizes(const ir::Kernel& kernel, const LayoutPlan& plan) {
     // A reduction, a scan, a product or a 64-bit division takes some ten operations on each element.
     const bool long_one = op.is(Opcode::Reduce) || op.is(Opcode::Scan) || op.is(Opcode::Div) ||
                           op.is(Opcode::Rem) || op.is(Opcode::Pow) || op.is(Opcode::Dot);
-    operations += long_one ? 10 * here : here;
+    if (op.is(Opcode::Sort))
+      operations += 8 * steps_of_sort(op) * here;
+    else
+      operations += long_one ? 10 * here : here;
   });
   if (!tile) return;
   const std::string advice = "; choose smaller tiles or more warps";

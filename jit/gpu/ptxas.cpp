@@ -2,6 +2,7 @@
 #include <kiln/jit/gpu/ptxas.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/child.h>
 #include <kiln/jit/base/options.h>
 
 #include <algorithm>
@@ -13,12 +14,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <poll.h>
 #include <regex>
 #include <spawn.h>
 #include <string_view>
-#include <sys/wait.h>
 #include <system_error>
-#include <thread>
 #include <unistd.h>
 
 extern char** environ;
@@ -66,52 +66,94 @@ struct TemporaryFolder {
   }
 };
 
-// Waits until a program ends and returns its status. If it takes too long, its process group, and with it all
-// that it started, is killed, and a TargetError is thrown.
-int wait_for(pid_t program) {
+// A pipe through which the shell below reports the exit code of ptxas.
+struct Pipe {
+  int ends[2] = {-1, -1};
+  Pipe() {
+    if (pipe2(ends, O_CLOEXEC) != 0) throw TargetError("no pipe can be created for " + ptxas_path());
+    // The shell gets it as descriptor 3, which must not be one of this pipe's.
+    const int moved = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    if (moved < 0) throw TargetError("no pipe can be created for " + ptxas_path());
+    close(ends[1]);
+    ends[1] = moved;
+  }
+  ~Pipe() {
+    close(ends[0]);
+    close_writer();
+  }
+  void close_writer() {
+    if (ends[1] >= 0) close(ends[1]);
+    ends[1] = -1;
+  }
+};
+
+// Waits until ptxas ends, and returns what the shell reports: its exit code in digits, or nothing if the
+// shell was killed. If it takes too long, its process group, and with it all that it started, is killed, and
+// a TargetError is thrown.
+std::string wait_for(Child& shell, int report) {
   using namespace std::chrono;
   const int limit = options().ptxas_seconds;
   const auto deadline = steady_clock::now() + seconds(limit);
-  for (int status = 0;;) {
-    const pid_t ended = waitpid(program, &status, WNOHANG);
-    if (ended == program) return status;
-    if (ended < 0 && errno != EINTR) return -1; // another thread of the application waited for it
-    if (steady_clock::now() >= deadline) {
-      kill(-program, SIGKILL);
-      while (waitpid(program, &status, 0) < 0 && errno == EINTR) {
-      }
+  std::string code;
+  for (;;) {
+    const auto left = duration_cast<milliseconds>(deadline - steady_clock::now()).count();
+    pollfd ready{report, POLLIN, 0};
+    if (left <= 0) {
+      shell.kill_group();
+      shell.wait();
       throw TargetError(ptxas_path() + " did not end within " + std::to_string(limit) +
                         " s and was killed; KILN_PTXAS_TIMEOUT sets how long it may take");
     }
-    std::this_thread::sleep_for(milliseconds(1)); // ptxas takes 20 ms or more
+    if (poll(&ready, 1, static_cast<int>(std::min<long>(left, 60'000))) <= 0) continue;
+    char digits[16];
+    const ssize_t count = ::read(report, digits, sizeof digits);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    code.append(digits, static_cast<std::size_t>(count));
+    if (code.ends_with('\n')) break;
   }
+  shell.wait();
+  return code;
 }
 
 // Runs ptxas with its output in a file, and returns whether it succeeded. Throws a TargetError if it cannot
-// be started or does not end.
+// be started or does not end. A shell runs it and reports its exit code, because the application may ignore
+// SIGCHLD or take the status of all its child processes (jit/base/child.h).
 bool run_ptxas(std::vector<std::string> words, const std::string& log) {
-  words.insert(words.begin(), ptxas_path());
+  const char* script = "\"$@\" 3>&-; echo $? >&3";
+  words.insert(words.begin(), {"sh", "-c", script, "sh", ptxas_path()});
   std::vector<char*> arguments;
   for (std::string& word : words)
     arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  Pipe report;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawn_file_actions_adddup2(&actions, report.ends[1], 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
+  // It gets its own group, which can be killed as a whole, and none of the application's handling of signals.
   posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP); // its own group, which can be killed as a whole
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
   pid_t child = 0;
-  const int problem =
-      posix_spawn(&child, ptxas_path().c_str(), &actions, &attributes, arguments.data(), environ);
+  const int problem = posix_spawn(&child, "/bin/sh", &actions, &attributes, arguments.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  if (problem != 0) throw TargetError(ptxas_path() + " cannot be started");
-  const int status = wait_for(child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (problem != 0) throw TargetError("/bin/sh, which runs " + ptxas_path() + ", cannot be started");
+  Child shell(child);
+  report.close_writer();
+  const std::string code = wait_for(shell, report.ends[0]);
+  constexpr std::string_view cannot_execute = "126\n";
+  if (code == cannot_execute) throw TargetError(ptxas_path() + " cannot be started");
+  return code == "0\n";
 }
 
 // Finds "13.0.88" in "Cuda compilation tools, release 13.0, V13.0.88"; empty if it prints something else.

@@ -4,8 +4,8 @@
 //     have none.
 //  2. Every name of the config is a dimension of the kernel, an option, or was read while recording. Options
 //     are positive, too.
-//  3. Extents that are quotients are integers, tiles have at most 2**28 elements, and a reshape keeps the
-//     number of elements.
+//  3. Extents that are quotients are integers, tiles have at most 2**28 elements, a reshape keeps the number
+//     of elements, and a topk gives at most as many elements as there are.
 //  4. `layouts`, if given, has one class for each parameter that is a view. A class that the view's type
 //     names stays if it is the stronger one.
 // Afterwards no type, attribute or grid axis holds a name.
@@ -105,9 +105,18 @@ private:
     if (op.is(Opcode::Extract)) {
       const Dim& extent = op.operand(0)->type.shape[static_cast<std::size_t>(op.integer("axis"))];
       if (op.integer("index") >= extent.value())
-        throw UserError(op.loc, "an extract of number " + std::to_string(op.integer("index")) +
-                                    " from an axis whose extent is " + extent.to_string() +
-                                    " with the config {" + config_.to_string() + "}");
+        throw UserError(op.loc, "position " + std::to_string(op.integer("index")) +
+                                    " is outside an axis whose extent is " + extent.to_string() +
+                                    " with the config {" + config_.to_string() +
+                                    "}; choose a larger size or a smaller position");
+    }
+    if (op.is(Opcode::Sort)) {
+      const auto axis = static_cast<std::size_t>(op.integer("axis"));
+      const Dim &all = op.operand(0)->type.shape[axis], &kept = op.result()->type.shape[axis];
+      if (kept.value() > all.value())
+        throw UserError(op.loc, "a topk of " + kept.to_string() + " elements of an axis whose extent is " +
+                                    all.to_string() + " with the config {" + config_.to_string() +
+                                    "}; choose at most as many");
     }
     for (auto& region : op.regions)
       bind(*region, op.loc);

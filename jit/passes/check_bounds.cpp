@@ -1,4 +1,5 @@
-// check-bounds: asserts before every access by index that its indices are in bounds. Runs with KILN_DEBUG=1.
+// check-bounds: asserts before every access by index, to memory or to a tile, that its indices are in bounds.
+// Runs with KILN_DEBUG=1.
 //
 //  1. Only elements that are not masked off are checked, and whose indices were read inside of their views. A
 //     tile of indices that overlaps the edge of its view holds zeros there, or `other`, and what is computed
@@ -10,8 +11,9 @@
 //     they may overlap the edge as tiles do. Indices that were read from memory, or that a loop carries, may
 //     be wrong, and are checked.
 //  4. A read with `other` defines the elements that are out of bounds, and is not checked.
-//  5. The access itself stays, so that what it does after a failed check is still defined.
-//  6. Each bound of each axis has an assert of its own, whose condition is one comparison. The error shows
+//  5. Indices into tiles are checked wherever they come from: a tile has no edge that they may overlap.
+//  6. The access itself stays, so that what it does after a failed check is still defined.
+//  7. Each bound of each axis has an assert of its own, whose condition is one comparison. The error shows
 //     the index and the bound.
 #include <kiln/jit/passes/lanes_inside.h>
 #include <kiln/jit/passes/passes.h>
@@ -144,13 +146,19 @@ AtomicAccess atomic_access(const Op& op) {
   return access;
 }
 
+// How an error names a view.
+std::string name_of(const Value* view) {
+  if (view->def && view->def->is(Opcode::ViewSlice)) return "a slice of " + name_of(view->def->operand(0));
+  if (view->def) return "a view of a pointer";
+  return view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
+}
+
 void assert_in_bounds(Builder& build, DataDependence& data, const char* what, Value* view,
                       std::span<Value* const> indices, Value* mask) {
   LanesInside lanes(build);
   for (const Value* index : indices)
     if (Value* inside = lanes.of(index)) mask = mask ? build.binary(Opcode::And, mask, inside) : inside;
-  const std::string name =
-      view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
+  const std::string name = name_of(view);
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     Value* index = indices[axis];
     if (!data.of(index)) continue;
@@ -169,6 +177,24 @@ void assert_in_bounds(Builder& build, DataDependence& data, const char* what, Va
   }
 }
 
+// An index into a tile is checked wherever it comes from, because a tile has no edge that it may overlap.
+void assert_in_tile(Builder& build, const Op& gather) {
+  Value* index = gather.operand(1);
+  Value* mask = LanesInside(build).of(index);
+  const std::int64_t axis = gather.integer("axis");
+  const std::int64_t extent = gather.operand(0)->type.shape[static_cast<std::size_t>(axis)].value();
+  const std::string message = "an index of gather, take or narrow lies outside the tile along axis " +
+                              std::to_string(axis) + " (fix the index)";
+  for (auto [relation, bound] : {std::pair{Opcode::Ge, std::int64_t{0}}, {Opcode::Lt, extent}}) {
+    Value* limit = build.splat(build.constant(index->type.dtype, bound), index->type.shape);
+    std::vector<Value*> operands{build.binary(relation, index, limit)};
+    if (mask) operands.push_back(mask);
+    Op* check = build.create(Opcode::DeviceAssert, operands, {});
+    if (mask) check->set("has_mask", std::int64_t{1});
+    check->set("message", message);
+  }
+}
+
 void check_region(Region& region, DataDependence& data) {
   std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
   region.ops.clear();
@@ -178,7 +204,9 @@ void check_region(Region& region, DataDependence& data) {
       check_region(*inner, data);
     build.set_location(op->loc);
     const bool reads = op->is(Opcode::ViewGather) || op->is(Opcode::ViewLoad);
-    if (is_element_access(*op) && !op->other()) {
+    if (op->is(Opcode::Gather)) {
+      assert_in_tile(build, *op);
+    } else if (is_element_access(*op) && !op->other()) {
       assert_in_bounds(build, data, reads ? "a read" : "a write", op->operand(0), op->view_offsets(),
                        op->mask());
     } else if (op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) {

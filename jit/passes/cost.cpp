@@ -222,6 +222,7 @@ private:
     }
     OpClass cls = op.info().cls;
     if (cls == OpClass::Memory || cls == OpClass::Atomic) return add_memory(op, weight);
+    if (cls == OpClass::Lookup) return add_lookup(op, weight);
     if (op.num_results() == 1 && op.result()->type.is_scalar()) values_[op.result()] = compute(op);
     if (cls == OpClass::Unary || cls == OpClass::Predicate || cls == OpClass::Binary ||
         cls == OpClass::Compare || cls == OpClass::Ternary || cls == OpClass::Select)
@@ -241,6 +242,18 @@ private:
       add_flops(elements * flops_of(op.code), weight * in_bounds_.elements(op.result()) * flops_of(op.code));
     else if (!op.result()->type.is_scalar())
       current_.integer_ops += elements;
+  }
+
+  // A sort of n elements compares each of them about log(n)^2 / 2 times.
+  void add_lookup(const Op& op, double weight) {
+    double elements =
+        static_cast<double>((op.is(Opcode::Gather) ? op.result() : op.operand(0))->type.numel());
+    if (op.is(Opcode::Sort)) {
+      const Dim& length = op.operand(0)->type.shape[static_cast<std::size_t>(op.integer("axis"))];
+      const double rounds = std::ceil(std::log2(static_cast<double>(length.value())));
+      elements *= rounds * (rounds + 1) / 2;
+    }
+    current_.integer_ops += weight * elements;
   }
 
   void add_dot(const Op& op, double weight) {
@@ -306,6 +319,10 @@ private:
   std::size_t origin(const Value* v) const {
     while (v->def) {
       switch (v->def->code) {
+      case Opcode::Bitcast: // of an address, or of a pointer to another dtype
+        if (!v->def->operand(0)->type.pointer) return kernel_.body.args.size();
+        v = v->def->operand(0);
+        break;
       case Opcode::PtrAdd:
       case Opcode::ViewData:
       case Opcode::ViewPtrs:

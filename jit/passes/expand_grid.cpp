@@ -1,8 +1,8 @@
 // expand-grid: replaces program_tile by arithmetic on program_id, and defines the kernel's grid.
 //
 //  1. The kernel is bound.
-//  2. The operand of program_tile is a view that is a parameter. The grid has an axis for each of its tile
-//     extents, with cdiv(extent, tile) programs.
+//  2. The operand of program_tile is a view that is a parameter. The grid has an axis for each extent of the
+//     tile, with cdiv(extent, tile) programs; the attribute axes says to which axes of the view they belong.
 //  3. All program_tile of a kernel agree with each other, and with the recorded grid if there is one.
 // Afterwards no program_tile is left: its result k is program_id(k) * tile k.
 #include <kiln/jit/passes/passes.h>
@@ -50,8 +50,12 @@ private:
     const Value* view = op.operand(0);
     internal_check(view->region == &kernel_.body, "program_tile of a view that is no parameter");
     std::vector<GridAxis> grid;
-    for (const Dim& tile : std::get<Shape>(*op.find("dims")))
-      grid.push_back({view->index, static_cast<int>(grid.size()), tile});
+    const auto& axes = op.integers("axes"); // empty: the leading ones
+    for (const Dim& tile : std::get<Shape>(*op.find("dims"))) {
+      const std::size_t i = grid.size();
+      grid.push_back(
+          {view->index, static_cast<int>(axes.empty() ? static_cast<std::int64_t>(i) : axes[i]), tile});
+    }
     if (kernel_.grid.empty()) kernel_.grid = grid;
     if (kernel_.grid != grid)
       throw UserError(op.loc, "kernel " + kernel_.name + " has one grid, but program_tile gives " +

@@ -106,7 +106,41 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
   }
 }
 
+std::optional<IndexRange> within_dtype(const IndexRange& range, DType t) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  const std::int64_t low = size_of(t) == 8 ? std::int64_t{Limits::min()} << 16 : Limits::min();
+  const std::int64_t high = size_of(t) == 8 ? std::int64_t{Limits::max()} << 16 : Limits::max();
+  return range.low >= low && range.high <= high ? std::optional(range) : std::nullopt;
+}
+
+std::optional<IndexRange> find_range(const ir::Value* v, int depth) {
+  const ir::Op* op = v->def;
+  const DType t = v->type.dtype;
+  if (!op || depth > deepest || v->type.pointer || (t != DType::I32 && t != DType::I64)) return std::nullopt;
+  if (op->is(Opcode::Arange)) {
+    const std::int64_t start = op->integer("start");
+    return within_dtype({start, start + v->type.shape[0].value() - 1}, t);
+  }
+  if (v->type.is_scalar() || op->is(Opcode::Splat)) {
+    auto cell = constant_of(op->is(Opcode::Splat) ? op->operand(0) : v);
+    if (!cell) return std::nullopt;
+    const auto n = static_cast<std::int64_t>(*cell);
+    return within_dtype({n, n}, t);
+  }
+  if (maps_axes(*op) || op->is(Opcode::Reshape) || op->is(Opcode::Cast)) {
+    const auto range = find_range(op->operand(0), depth + 1);
+    return range ? within_dtype(*range, t) : std::nullopt;
+  }
+  if (!op->is(Opcode::Add) && !op->is(Opcode::Sub)) return std::nullopt;
+  const auto a = find_range(op->operand(0), depth + 1), b = find_range(op->operand(1), depth + 1);
+  if (!a || !b) return std::nullopt;
+  return op->is(Opcode::Add) ? within_dtype({a->low + b->low, a->high + b->high}, t)
+                             : within_dtype({a->low - b->high, a->high - b->low}, t);
+}
+
 } // namespace
+
+std::optional<IndexRange> index_range(const ir::Value* v) { return find_range(v, 0); }
 
 std::optional<IndexTile> index_tile(const ir::Value* v) { return find_index_tile(v, DType::I64, 0); }
 std::optional<IndexTile> index_tile_in_32_bits(const ir::Value* v) {

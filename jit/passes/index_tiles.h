@@ -29,6 +29,13 @@ std::optional<IndexTile> index_tile(const ir::Value* v);
 // wrap.
 std::optional<IndexTile> index_tile_in_32_bits(const ir::Value* v);
 
+// The least and the greatest element that a tile of i32 or i64 may have, as far as they follow from constants
+// and aranges alone; none if they are not known, or if a sum might wrap.
+struct IndexRange {
+  std::int64_t low = 0, high = 0;
+};
+std::optional<IndexRange> index_range(const ir::Value* v);
+
 // The difference between neighbours along an axis of a tile of integers or pointers (in elements), in 64 bits
 // that may wrap. None if it is unknown, or not the same everywhere.
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis);

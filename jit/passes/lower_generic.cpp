@@ -6,8 +6,8 @@ namespace kiln::passes {
 
 namespace {
 constexpr std::string_view pipeline[] = {
-    "bind",         "expand-grid", "check-bounds", "canonicalize",     "cse", "tile-accesses", "licm",
-    "canonicalize", "cse",         "fuse-dot",     "show-comparisons", "dce"};
+    "bind", "expand-grid",  "check-bounds", "lower-views", "canonicalize",     "cse", "tile-accesses",
+    "licm", "canonicalize", "cse",          "fuse-dot",    "show-comparisons", "dce"};
 bool is_for_debugging(std::string_view name) { return name == "check-bounds" || name == "show-comparisons"; }
 } // namespace
 

@@ -64,7 +64,10 @@ private:
     switch (op.code) {
     case Opcode::ProgramId: return most_programs - 1;
     case Opcode::NumPrograms: return most_programs;
-    case Opcode::ViewExtent: return limit;
+    case Opcode::ViewExtent: {
+      const Op* made = op.operand(0)->def; // the extents of a view of a pointer may be anything
+      return made && made->is(Opcode::ViewOf) ? Bound() : Bound(limit);
+    }
     case Opcode::Select: {
       const Bound x = find(op.operand(1)), y = find(op.operand(2));
       return x && y ? Bound(std::max(*x, *y)) : Bound();

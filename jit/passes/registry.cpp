@@ -15,6 +15,8 @@ const std::vector<PassInfo>& generic_passes() {
   static const auto& passes = *new std::vector<PassInfo>{
       {"bind", "replaces dimension names by sizes, and gives views their layout classes", bind},
       {"expand-grid", "replaces program_tile by program ids, and defines the grid", expand_grid},
+      {"lower-views",
+       "turns accesses to views that the kernel makes into accesses to parameters and pointers", lower_views},
       {"canonicalize", "folds constants and simplifies every operation", canonicalize},
       {"cse", "replaces repeated operations by the first one", cse},
       {"tile-accesses",

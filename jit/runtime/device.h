@@ -18,7 +18,8 @@
 // are asynchronous, and kernels, ops and assign run on it with the configs of a GPU. Mistakes that it finds
 // in a kernel become the error of the stream: a UserError with the whole report, which is thrown by
 // synchronize(), by later launches on that stream until clear_error(), and with KILN_DEBUG=1 by the launch
-// itself. The same seed gives the same execution and the same report.
+// itself. The same seed gives the same execution and the same report. Programs run one after the other unless
+// the option `resident` allows more.
 //
 // A Device is a small value (kind and index) that can be copied, compared and used as a key. All functions
 // are thread-safe.
@@ -70,7 +71,12 @@ struct EmulatorOptions {
   std::string checks = "all";
   std::uint64_t seed = 0; // for the order in which warps run and asynchronous copies take effect
   int threads = 1;        // threads that run independent blocks; with "races" only one runs
-  bool counters = false;  // count what kernels do: see counters_of() in emulated/counters.h
+  // How many programs are resident together: their warps run in turn, in time slices of random length, as on
+  // one GPU that has room for so many blocks. Programs that wait for each other through memory need this:
+  // with 1, a program runs to its end before the next one starts, and waiting for a later one is reported as
+  // an endless loop when the instruction_budget is used up. 1 to 65536.
+  int resident = 1;
+  bool counters = false; // count what kernels do: see counters_of() in emulated/counters.h
   // A launch that executes more warp instructions than this is reported as an endless loop.
   std::uint64_t instruction_budget = 2'000'000'000;
   bool operator==(const EmulatorOptions&) const = default;

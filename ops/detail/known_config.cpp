@@ -46,7 +46,7 @@ struct KeyHash {
 };
 
 // With more answers than this, all of them are dropped to limit the memory.
-constexpr std::size_t most_answers = 1 << 16;
+constexpr std::size_t most_answers = 1 << 14;
 
 class Answers {
 public:
@@ -147,7 +147,7 @@ RowConfig known_row_config(const char* kernel, DType dtype, const StreamAt& at, 
                            std::int64_t columns, std::int64_t bytes,
                            std::initializer_list<StridedArray> views) {
   const auto known = known_config(kernel, dtype, at, {rows, columns}, views);
-  if (!known) return row_config(at.stream.device(), rows, columns, bytes);
+  if (!known) return row_config(at.stream.device(), rows, columns, bytes, rows_of_line(*views.begin()));
   return {known->get(whole_knob).value_or(1) != 0, without_whole(*known)};
 }
 

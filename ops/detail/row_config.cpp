@@ -19,18 +19,22 @@ std::int64_t next_width(std::int64_t n) {
   return std::max<std::int64_t>(16, (n + step - 1) / step * step);
 }
 
-// Heuristic for CPUs: a row is one tile if the caches keep it, and short rows share a program. The sizes and
-// their measurements are in tuning/ops.h.
-RowConfig cpu_row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
+// Heuristic for CPUs: a row is one tile if the caches keep it, and short rows share a program. Programs read
+// whole lines of a transposed matrix, so that their rows are those of a line. The sizes and their
+// measurements are in tuning/ops.h.
+RowConfig cpu_row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes,
+                         std::int64_t line_rows) {
   namespace tuning = cpu::tuning;
   const bool from_memory = rows > tuning::reused_bytes(device.properties().l3_bytes) /
                                       (bytes * std::max<std::int64_t>(columns, 1));
   const std::int64_t program_bytes = from_memory ? tuning::rows_from_memory_bytes : tuning::cached_rows_bytes;
   std::int64_t width = next_width(columns);
   RowConfig c;
-  c.whole = width * bytes <= tuning::whole_row_bytes;
-  if (!c.whole) width = tuning::row_part_bytes / bytes;
-  std::int64_t height = 1;
+  c.whole =
+      width * bytes * line_rows <= (line_rows > 1 ? tuning::whole_transposed_bytes : tuning::whole_row_bytes);
+  if (!c.whole)
+    width = (line_rows > 1 ? tuning::transposed_part_bytes / line_rows : tuning::row_part_bytes) / bytes;
+  std::int64_t height = line_rows;
   while (height < tuning::max_rows_of_program && height * 2 * width * bytes <= program_bytes && height < rows)
     height *= 2;
   c.config = {BM = height, BN = width};
@@ -59,9 +63,16 @@ RowConfig gpu_row_config(std::int64_t rows, std::int64_t columns, std::int64_t b
 
 } // namespace
 
-RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
-  return device.is_cpu() ? cpu_row_config(device, rows, columns, bytes)
+RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes,
+                     std::int64_t line_rows) {
+  return device.is_cpu() ? cpu_row_config(device, rows, columns, bytes, line_rows)
                          : gpu_row_config(rows, columns, bytes);
+}
+
+std::int64_t rows_of_line(const kiln::detail::StridedArray& x) {
+  constexpr std::int64_t line_bytes = 64;
+  const bool transposed = x.rank == 2 && x.extents[1] > 1 && x.strides[0] == 1 && x.strides[1] != 1;
+  return transposed ? std::max<std::int64_t>(line_bytes / x.element_bytes, 1) : 1;
 }
 
 Config without_whole(const Config& config) {

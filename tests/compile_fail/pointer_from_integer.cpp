@@ -1,8 +1,9 @@
 // Makes pointers of integers.
-// expect: a pointer is not made of an integer: pass it to the kernel as a parameter of type raw::Ptr<T>
-// expect: pointers are not cast: pass them to the kernel as parameters of type raw::Ptr<T>
-// expect: a pointer is not made of an integer: pass it to the kernel as a parameter of type raw::Ptr<T>
-// expect: a pointer is not made of an integer: pass it to the kernel as a parameter of type raw::Ptr<T>
+// expect: an address becomes a pointer with raw::pointer<float>(address)
+// expect: pointers are not cast: write raw::pointer<float>(x)
+// expect: an address becomes a pointer with raw::pointer<float>(address)
+// expect: a pointer is not made of a number of the host: pass it to the kernel as a parameter of type
+// raw::Ptr<T>
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

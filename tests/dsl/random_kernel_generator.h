@@ -109,6 +109,9 @@ private:
   void ternary();
   void convert();
   void shape();
+  ir::Value* input();
+  ir::Value* view_of_pointer(ir::Value* view);
+  ir::Value* slice(ir::Value* view, ir::Value* begin);
   void load();
   void pointer_load();
   void raw_load();
@@ -116,6 +119,9 @@ private:
   void facts();
   void reduce_or_scan();
   void best_of_two();
+  void gather_from_tile();
+  void sort();
+  void histogram();
   void dot();
   void loop();
   void while_loop();

@@ -25,8 +25,46 @@ std::vector<std::int64_t> KernelGenerator::tile_axes(Value* view, const Shape& s
   return axes;
 }
 
-void KernelGenerator::load() {
+// An input, or a view that the kernel makes of one: a slice, a view of its address, or both.
+Value* KernelGenerator::input() {
   Value* view = one_of(inputs_);
+  if (chance(10)) view = view_of_pointer(view);
+  if (chance(20)) view = slice(view, chance(60) ? index() : value_of(Type::scalar(DType::I64)));
+  return view;
+}
+
+// The whole memory of a view, through its address.
+Value* KernelGenerator::view_of_pointer(Value* view) {
+  const Type& type = view->type;
+  std::vector<Value*> operands = {
+      build_.create(Opcode::ViewData, {view}, {Type::pointer_to(type.dtype, type.readonly)})->result()};
+  if (chance(30)) { // as an address that was read from memory
+    Value* bits = build_.create(Opcode::Bitcast, {operands[0]}, {Type::scalar(DType::U64)})->result();
+    operands[0] =
+        build_.create(Opcode::Bitcast, {bits}, {Type::pointer_to(type.dtype, type.readonly)})->result();
+  }
+  for (Opcode code : {Opcode::ViewExtent, Opcode::ViewStride})
+    for (std::int64_t axis = 0; axis < type.view_rank; ++axis) {
+      Op* fact = build_.create(code, {view}, {Type::scalar(DType::I64)});
+      fact->set("axis", axis);
+      operands.push_back(fact->result());
+    }
+  return build_.create(Opcode::ViewOf, operands, {Type::view(type.dtype, type.view_rank, type.readonly)})
+      ->result();
+}
+
+Value* KernelGenerator::slice(Value* view, Value* begin) {
+  const Type& type = view->type;
+  Value* end = chance(50) ? build_.binary(Opcode::Add, begin, build_.index(between(-1, 40)))
+                          : value_of(Type::scalar(DType::I64));
+  Op* op = build_.create(Opcode::ViewSlice, {view, begin, end},
+                         {Type::view(type.dtype, type.view_rank, type.readonly)});
+  op->set("axis", between(0, type.view_rank - 1));
+  return op->result();
+}
+
+void KernelGenerator::load() {
+  Value* view = input();
   Shape shape = any_shape();
   if (static_cast<int>(shape.size()) > view->type.view_rank)
     shape.resize(static_cast<std::size_t>(view->type.view_rank), Dim(1));
@@ -47,7 +85,7 @@ void KernelGenerator::load() {
 
 // Loads through pointers to a tile of a view, with the bounds of the view as the mask.
 void KernelGenerator::pointer_load() {
-  Value* view = one_of(inputs_);
+  Value* view = input();
   Shape shape = any_shape();
   if (static_cast<int>(shape.size()) > view->type.view_rank)
     shape.resize(static_cast<std::size_t>(view->type.view_rank), Dim(1));
@@ -72,7 +110,7 @@ void KernelGenerator::pointer_load() {
 // Loads through pointers that are computed from a view's address and strides, as kernels with raw pointers
 // do.
 void KernelGenerator::raw_load() {
-  Value* view = one_of(inputs_);
+  Value* view = input();
   Shape shape = {one_of(dims_)};
   Type indices = Type::tile(DType::I64, shape);
   Op* data = build_.create(Opcode::ViewData, {view}, {Type::pointer_to(view->type.dtype, true)});
@@ -119,7 +157,7 @@ Value* KernelGenerator::counting(Value* offset, int axis, const Shape& shape, st
 
 // Gathers by random indices, or by indices that count, which passes can turn into a load of a tile.
 void KernelGenerator::gather() {
-  Value* view = one_of(inputs_);
+  Value* view = input();
   Shape shape = any_tile()->type.shape;
   std::vector<Value*> operands = {view};
   const bool tile = chance(50);
@@ -180,6 +218,8 @@ void KernelGenerator::store(Value* v, Value* output) {
     axes.push_back(static_cast<std::int64_t>(i));
   bool mask = chance(20);
   Op* op = nullptr;
+  if (chance(10)) output = view_of_pointer(output);
+  if (chance(10)) output = slice(output, build_.index(0)); // at 0, so that each program keeps its elements
   if (chance(15)) {
     std::vector<Value*> operands = {output};
     operands.insert(operands.end(), offsets_.begin(), offsets_.end());

@@ -76,7 +76,7 @@ void KernelGenerator::loop() {
   Value* upper = chance(70) ? build_.index(between(-1, 6)) : nullptr;
   Value* step = build_.index(between(1, 3));
   if (!upper) { // loops over the extent of a view in steps of a dimension
-    Value* view = one_of(inputs_);
+    Value* view = input();
     Op* extent = build_.create(Opcode::ViewExtent, {view}, {Type::scalar(DType::I64)});
     extent->set("axis", between(0, view->type.view_rank - 1));
     upper = extent->result();

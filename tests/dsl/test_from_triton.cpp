@@ -68,28 +68,7 @@ const auto tuned_matmul = tuned(matmul,
                                     .seed({{"BM", 64}, {"BN", 64}, {"BK", 32}}),
                                 {.key = {{"M", 0, 0}, {"N", 1, 1}, {"K", 0, 1}}});
 
-// The replacements of tl.sort, tl.topk and tl.swizzle2d.
-
-// Writes a tile of one axis to `out` in ascending order, NaN last: each element goes where its rank is.
-const auto sort = kernel("sort", [](View<const float, 1> in, View<float, 1> out) {
-  Tile x = in.tile(offset(BN, 0)).load_or(NAN);
-  Tile i = arange(BN);
-  auto less = [](auto a, auto b) { return (a < b) | (isnan(b) & !isnan(a)); };
-  auto before = less(expand<0>(x), expand<1>(x)) |
-                ((!less(expand<1>(x), expand<0>(x))) & (expand<0>(i) < expand<1>(i)));
-  out.at(sum(before, axis<1>)).store(x); // what lies past the end of `out` is not written
-});
-
-// Writes the four largest elements and where they are, the largest first. NaN is ignored, as max ignores it.
-const auto top4 = kernel("top4", [](View<const float, 1> in, View<float, 1> values, View<int, 1> places) {
-  Tile x = in.tile(offset(BN, 0)).load_or(NAN);
-  for (int j = 0; j < 4; ++j) { // a native loop unrolls while the kernel is recorded
-    Tile place = argmax(x, BN);
-    values.at(j).store(max(x, BN));
-    places.at(j).store(place);
-    x = where(arange(BN) == place, NAN, x);
-  }
-});
+// The replacement of tl.swizzle2d.
 
 // The program of a row-major grid at (i, j) takes the place that this returns.
 template <class I> auto swizzle2d(I i, I j, I size_i, I size_j, int size_g) {
@@ -163,7 +142,15 @@ void record_memory() {
     ignore(u.at(expand<1>(rows), cols).load(), u.tile(m, n + 64).load(), v.tile(m, n).ptrs());
     v.at(expand<1>(rows), cols).store(x);
     ignore(v.tile(m, n).mask());
+    ignore(u.slice(1, 0, 3), raw::view(p, {3, 4}), raw::load_as<std::uint32_t>(p));
   });
+  record("addresses",
+         [](View<const std::uint64_t, 1> table, View<const std::uint8_t, 1> bytes, View<float, 2> v) {
+           auto [i, j] = program_tile(v, each, BN);
+           ignore(raw::pointer<float>(table.at(0).load()), load_as<std::uint32_t>(bytes.at(0)));
+           Tile<float, BM, 64> x = zeros<float>(BM, constant<64>);
+           ignore(i, j, x);
+         });
   record("atomics", [](View<float, 2> v, View<std::int32_t, 1> flags, raw::Ptr<float> p) {
     auto [m, n] = program_tile(v, BM, BN);
     Tile cols = n + arange(BN);
@@ -218,6 +205,12 @@ void record_functions() {
     });
     ignore(best, place, cumsum(x, BN), cumprod(x, BN), cumsum(x, BN, {.reverse = true}));
     ignore(associative_scan(x, BN, [](auto a, auto b) { return a + b; }));
+    Tile y = x + 1;
+    ignore(sort(x, BN), sort(x, BN, {.descending = true}), argsort(x, BN), gather(x, i, BN), flip(x, BN));
+    auto [keys, values] = sort(tie(x, y), BN);
+    auto [top, places] = topk(x, 4_c, BN);
+    ignore(keys, values, top, places, cat(x, y, BN), histogram(i, BK), histogram(i, 16_c, x > 0));
+    ignore(narrow(x, 4, 8_c, BN), take(x, 2, BM), element(x, 2, 5));
   });
 }
 
@@ -334,45 +327,6 @@ TEST_CASE("the matmul of the page for readers who know Triton, with a config and
     }
 }
 
-TEST_CASE("a tile is sorted by rank, and its four largest elements are found") {
-  const auto seed = test::fresh_seed();
-  INFO("seed " << seed);
-  std::mt19937_64 random(seed);
-  std::vector<float> in = random_floats(random, 5 + random() % 28), out(in.size()), best(4);
-  in[1] = in[3]; // equal elements
-  in[2] = in[4] = -INFINITY;
-  if (seed % 2) in[0] = INFINITY;
-  std::vector<int> places(4);
-  Stream stream;
-  sort.launch(stream, {BN = 32}, Grid{1}, TensorView(in), TensorView(out));
-  top4.launch(stream, {BN = 32}, Grid{1}, TensorView(in), TensorView(best), TensorView(places));
-  stream.synchronize();
-  std::vector<float> sorted = in;
-  std::ranges::sort(sorted);
-  REQUIRE(out == sorted);
-  for (std::size_t j = 0; j < 4; ++j) {
-    REQUIRE(best[j] == sorted[sorted.size() - 1 - j]);
-    REQUIRE(in[std::size_t(places[j])] == best[j]);
-  }
-  std::ranges::sort(places);
-  REQUIRE(std::ranges::adjacent_find(places) == places.end());
-}
-
-TEST_CASE("sorting by rank puts NaN last, and the four largest elements are numbers") {
-  const std::vector<float> in{NAN, 3, -INFINITY, NAN, 1, -INFINITY, 2};
-  std::vector<float> out(in.size()), best(4);
-  std::vector<int> places(4);
-  Stream stream;
-  sort.launch(stream, {BN = 8}, Grid{1}, TensorView(in), TensorView(out));
-  top4.launch(stream, {BN = 8}, Grid{1}, TensorView(in), TensorView(best), TensorView(places));
-  stream.synchronize();
-  REQUIRE(std::vector(out.begin(), out.end() - 2) == std::vector<float>{-INFINITY, -INFINITY, 1, 2, 3});
-  REQUIRE(std::isnan(out[5]));
-  REQUIRE(std::isnan(out[6]));
-  REQUIRE(best == std::vector<float>{3, 2, 1, -INFINITY});
-  REQUIRE(places == std::vector<int>{1, 6, 4, 2});
-}
-
 TEST_CASE("the softmax of the page gives what frameworks do for -infinity, infinity and NaN") {
   const std::vector<std::vector<float>> rows{{-INFINITY, -INFINITY, 1, 1},
                                              {-INFINITY, -INFINITY, -INFINITY, -INFINITY},
@@ -402,41 +356,25 @@ TEST_CASE("programs in groups of rows, as tl.swizzle2d numbers them") {
   REQUIRE(ragged == std::vector<int>{0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11, 12, 13, 14});
 }
 
-TEST_CASE("tiles are concatenated, reversed, gathered and counted without functions of their own") {
-  const auto seed = test::fresh_seed();
-  INFO("seed " << seed);
-  std::mt19937_64 random(seed);
-  const auto instead =
-      kernel("instead",
-             [](View<const float, 1> in, View<const int, 1> at, View<float, 1> both, View<float, 1> flipped,
-                View<float, 1> gathered, View<int, 1> histogram, View<int, 1> counts) {
-               auto n = offset(BN, 0);
-               Tile x = in.tile(n).load();
-               Tile y = x + 10;
-               Tile i = at.tile(n).load();
-               both.tile(offset(BN * 2_c, 0)).store(reshape(trans(join(x, y)), BN * 2_c));
-               flipped.tile(n).store(in.at(in.size() - 1 - (n + arange(BN))).load());
-               gathered.tile(n).store(sum(where(expand<1>(i) == arange(BN), x, 0.0f), axis<1>));
-               histogram.tile(offset(BK, 0)).store(sum(expand<1>(i) == arange(BK), BN));
-               counts.at(i).atomic_add(1);
-             });
-  const std::size_t size = 32, bins = 32;
-  std::vector<float> in = random_floats(random, size), both(2 * size), flipped(size), gathered(size);
-  std::vector<int> at(size), histogram(bins), counts(bins), expected(bins);
-  for (int& i : at)
-    ++expected[std::size_t(i = int(random() % bins))];
+TEST_CASE("a kernel without program_tile is launched with a grid") {
+  const auto largest = kernel(
+      "largest", [](View<const float, 1> in, View<const int, 1> at, View<float, 1> out, View<int, 1> counts) {
+        auto [top, places] = topk(in.tile(offset(BN, 0)).load_or(-INFINITY), 4_c, BN);
+        out.tile(offset(4_c, 0)).store(top + cast<float>(places) * 100);
+        Tile i = at.tile(offset(BN, 0)).load_or(-1);
+        counts.at(i).atomic_add(1);
+      });
+  const std::vector<float> in{1, 7, NAN, 3, 5};
+  const std::vector<int> at{1, 1, 0, 3, 1, 1, 1, 0};
+  std::vector<float> out(4);
+  std::vector<int> counts(4);
   Stream stream;
-  instead.launch(stream, {BN = size, BK = bins}, Grid{1}, TensorView(in), TensorView(at), TensorView(both),
-                 TensorView(flipped), TensorView(gathered), TensorView(histogram), TensorView(counts));
+  largest.launch(stream, {BN = 32}, Grid{1}, TensorView(in), TensorView(at), TensorView(out),
+                 TensorView(counts));
   stream.synchronize();
-  for (std::size_t i = 0; i < size; ++i) {
-    REQUIRE(both[i] == in[i]);
-    REQUIRE(both[size + i] == in[i] + 10);
-    REQUIRE(flipped[i] == in[size - 1 - i]);
-    REQUIRE(gathered[i] == in[std::size_t(at[i])]);
-  }
-  REQUIRE(histogram == expected);
-  REQUIRE(counts == expected);
+  REQUIRE(std::isnan(out[0]));
+  REQUIRE(std::vector(out.begin() + 1, out.end()) == std::vector<float>{107, 405, 303});
+  REQUIRE(counts == std::vector<int>{2, 5, 0, 1});
 }
 
 TEST_CASE("an operand is scaled in groups of 32 before a dot") {
@@ -572,6 +510,6 @@ TEST_CASE("the page for readers who know Triton shows no code that does not comp
       check(cells[2], true);
     }
   }
-  REQUIRE(blocks == 6);
+  REQUIRE(blocks == 4);
   REQUIRE(spans > 150);
 }

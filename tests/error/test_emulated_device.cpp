@@ -163,3 +163,46 @@ TEST_CASE("an emulated gpu counts accesses, and the counts do not depend on its 
       error_of([&] { counters_of(threaded); }),
       Catch::EndsWith(name + " has no counters; make it with Device::emulated(arch, {.counters = true})"));
 }
+
+TEST_CASE("programs that wait for each other run if they are resident together", "[emulated]") {
+  const auto relay = kernel("relay", [](View<int, 1> flags, View<int, 1> order) {
+    auto i = program_id(0);
+    auto later = flags.at(i + 1); // of the next program, which a GPU starts after this one
+    while_loop(
+        later.atomic_or(0), [](auto set) { return set == 0; }, [&](auto) { return later.atomic_or(0); });
+    order.at(i).store(order.at(i + 1).load() + 1); // ordered by the atomics
+    flags.at(i).atomic_exchange(1);
+  });
+  const int programs = 5;
+  auto run = [&](const EmulatorOptions& options) {
+    const Device gpu = Device::emulated("sm_90a", options);
+    auto flags = Tensor<int, 1>::empty({programs + 1}), order = Tensor<int, 1>::empty({programs + 1});
+    for (int i = 0; i <= programs; ++i)
+      flags.data()[i] = i == programs, order.data()[i] = 0;
+    auto there = flags.to(gpu), result = order.to(gpu);
+    Stream stream(gpu);
+    relay.launch(stream, Config{}, Grid{programs}, there, result);
+    stream.synchronize();
+    return result.to(Device::cpu());
+  };
+  EmulatorOptions together = EmulatorOptions::from_environment();
+  together.resident = programs;
+  for (std::uint64_t seed : {0, 1, 2, 3}) {
+    together.seed = seed;
+    auto order = run(together);
+    for (int i = 0; i < programs; ++i)
+      CHECK(order.data()[i] == programs - i);
+  }
+  EmulatorOptions alone = together;
+  alone.resident = 1;
+  alone.instruction_budget = 100'000;
+  CHECK_THROWS_WITH(run(alone), Catch::Contains("100000"));
+  CHECK(to_string(Device::emulated("sm_80", together)).find(",resident=5") != std::string::npos);
+  CHECK(Device::parse("emulated:sm_80,resident=7") == Device::parse("emulated:sm_80,resident=7"));
+  CHECK(error_of([] {
+          Device::parse("emulated:sm_80,resident=0");
+        }).find("resident is 0; give a number from 1 to 65536") != std::string::npos);
+  alone.resident = 0;
+  CHECK_THAT(error_of([&] { Device::emulated("sm_80", alone); }),
+             Catch::EndsWith("EmulatorOptions::resident is 0; give a number from 1 to 65536"));
+}

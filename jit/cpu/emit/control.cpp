@@ -46,7 +46,7 @@ bool KernelEmitter::reads_buffer_of(const ir::Value* v, const ir::Value* arg, bo
       return;
     }
     if (!x->def || !x->type.is_tile() || plan_.has_buffer(x)) return;
-    bool keeps = identity && x->def->info().cls != ir::OpClass::Shape;
+    bool keeps = identity && !moves_elements(*x->def);
     for (const ir::Value* operand : x->def->operands)
       if (!operand->type.is_view()) self(self, operand, keeps);
   };

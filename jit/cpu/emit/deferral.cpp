@@ -74,9 +74,10 @@ void KernelEmitter::choose_scratch() {
                           b_.CreateLoad(b_.getInt64Ty(), deferral_.half, "half"), "scratch");
 }
 
-// Emits the loop that stores, and keeps this program's row for it: columns [0, end) of a store nest whose
-// body `step` emits for one vector. Returns `end`. `b_` stays in its block.
-Value* KernelEmitter::defer_row(Nest& nest, std::int64_t whole,
+// Emits the loop that stores, and keeps this program's row for it: whole lines of columns [first_column, end)
+// of a store nest whose body `step` emits for one vector. Returns `end`. `b_` stays in its block. The
+// positions that are kept are relative to the first column.
+Value* KernelEmitter::defer_row(Nest& nest, Value* first_column, int line,
                                 llvm::function_ref<void(Value* column, llvm::Instruction* before)> step) {
   auto* i64 = b_.getInt64Ty();
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {i64}, false);
@@ -92,16 +93,17 @@ Value* KernelEmitter::defer_row(Nest& nest, std::int64_t whole,
     nest.limit_point = here;
     emit_loop(b_, first, last, b_.getInt64(static_cast<std::uint64_t>(nest.lanes)), {},
               [&](Value* column, const Values&, llvm::Instruction*) -> Values {
-                step(column, here);
+                step(b_.CreateNSWAdd(first_column, column), here);
                 return {};
               });
     b_.CreateStore(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, first, last), deferral_.position);
     b_.CreateRetVoid();
   }
-  Value* end = vector_end(nest, whole, nest.lanes);
+  const std::int64_t extent = nest.domain[static_cast<std::size_t>(nest.vector_axis)];
+  Value* end = vector_end(nest, first_column, extent, std::max(nest.lanes, line));
   keep_operands();
   b_.CreateStore(b_.getInt64(0), deferral_.position);
-  b_.CreateStore(end, deferral_.end);
+  b_.CreateStore(b_.CreateSub(end, first_column), deferral_.end);
   // The tiles of the row stay where they are, since the next program uses the other half of the scratch.
   b_.CreateStore(b_.CreateSub(deferral_.half_bytes, b_.CreateLoad(i64, deferral_.half)), deferral_.half);
   here->eraseFromParent();

@@ -103,6 +103,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
     return element(nest, op.operand(0), inner);
   }
   case Opcode::Reshape: return reshaped(nest, op, at);
+  case Opcode::Gather: return gathered(nest, op, at);
   case Opcode::Select: {
     Value* condition = element(nest, op.operand(0), at);
     if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition))

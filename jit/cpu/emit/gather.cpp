@@ -102,6 +102,7 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
 
 KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op, const Indices& at) {
   Access access;
+  access.align = static_cast<int>(op.integer("align"));
   const int axis = axis_of_lanes(at);
   const auto step = axis >= 0 ? passes::step_in_memory(op, axis) : std::nullopt;
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(operand_element(nest, mask, at), nullptr);

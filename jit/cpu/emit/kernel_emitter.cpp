@@ -168,6 +168,8 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::If: return emit_if_op(op);
   case Opcode::Dot: return emit_dot(op);
   case Opcode::Scan: return emit_scan(op);
+  case Opcode::Sort: return emit_sort(op);
+  case Opcode::Histogram: return emit_histogram(op);
   case Opcode::ViewStore:
   case Opcode::ViewScatter:
   case Opcode::Store: return emit_store(op);
@@ -187,7 +189,11 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   Root root{Root::Kind::Fill, op.result()};
   root.own = root.sole = true;
   root.buffer = own_buffer(op.result());
+  // A nest that only copies a strided view to scratch may load whole lines of it (transposed_loads.cpp).
+  const bool alone = is_strided_load(op);
+  if (alone) flush();
   add_root(root);
+  if (alone) flush();
 }
 
 void KernelEmitter::emit_scalar(const ir::Op& op) {

@@ -104,6 +104,12 @@ private:
   llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* flat_element(Nest& nest, const ir::Value* x, const Index& number);
 
+  // narrow_rows.cpp: vectors that span several narrow rows
+  int width_of_narrow_rows(const Nest& nest) const;
+  llvm::Value* narrow_rows(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Value* repeated_row(Nest& nest, const ir::Value* row, const Indices& at);
+  llvm::Value* repeated_column(Nest& nest, const ir::Value* column, const Indices& at);
+
   // shared_functions.cpp: long operations as calls
   struct OperationKind { // what the code of an elementwise operation depends on
     ir::Opcode code;
@@ -121,12 +127,13 @@ private:
     int step = 1; // elements from one lane to the next; 0: a vector of addresses, or one for all lanes
     llvm::Value* stride = nullptr; // the step if it is no constant; `address` is then lane 0's, and `step` 0
     llvm::Value* mask = nullptr;   // the lanes that may be accessed; null: all
+    int align = 0;                 // what addresses are multiples of, in bytes; 0: the size of an element
   };
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
   void limit_unless(Nest& nest, llvm::Value* inside);
-  void limit_lanes(Nest& nest, llvm::Value* room);
-  void end_fast_part(Nest& nest, llvm::Value* first, llvm::Value* extent);
+  void limit_lanes(Nest& nest, llvm::Value* room, int divided_by = 0);
+  void end_fast_part(Nest& nest, llvm::Value* first, llvm::Value* extent, int divided_by = 0);
   llvm::Value* mapped(const Index& index, llvm::Value* position, llvm::Value* extent);
   llvm::Value* mapped(const Nest& nest, const Access& access);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
@@ -172,6 +179,14 @@ private:
   Values addresses_apart(Nest& nest, const Access& access, llvm::Type* element);
   void store_apart(Nest& nest, const Access& access, llvm::Value* bits, llvm::Align align);
 
+  // lookup.cpp: elements of tiles by index, histograms
+  llvm::Value* gathered(Nest& nest, const ir::Op& op, const Indices& at);
+  void emit_histogram(const ir::Op& op);
+
+  // sort.cpp
+  class Sorter;
+  void emit_sort(const ir::Op& op);
+
   // nest.cpp: loops over a domain
   bool can_join(const Root& root) const;
   void add_root(Root root);
@@ -200,19 +215,39 @@ private:
   void bound_rows(Nest& nest);
 
   // transposed_loads.cpp: loads that are contiguous along the loop around the vector loop
-  llvm::Value* find_transposed_loads(Nest& nest);
+  llvm::Value* find_transposed_accesses(Nest& nest);
   llvm::Value* transposed_load(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Constant* first_lanes(std::size_t count, std::size_t lanes);
+  bool interleaves(const Nest& nest) const;
+  llvm::Value* follows(const Nest& nest, llvm::Value* stride);
+  Values load_interleaved(Nest& nest, const ir::Op& op, llvm::Value* address);
+  Values load_lines(Nest& nest, const ir::Op& op, llvm::Value* address, llvm::Value* stride);
+
+  // transposed_stores.cpp: stores that are contiguous along the loop around the vector loop
+  bool transposed_store(Nest& nest, const ir::Op& op, const Indices& at, llvm::Value* v);
+  void store_lines(Nest& nest, const ir::Value* view, Values rows, llvm::Value* address, llvm::Value* stride);
+  void store_interleaved(const ir::Value* view, const Values& rows, llvm::Value* address);
+  void store_streaming(const ir::Value* view, const Values& vectors, const Values& addresses,
+                       llvm::Value* stride);
 
   // out_of_bounds.cpp: elements past the ends of all views
   class SameOutOfBounds;
   bool fails_out_of_bounds(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
+  llvm::Value* room_after(const Nest& nest, const ir::Value* v, std::set<const ir::Value*>& seen);
   llvm::Value* value_out_of_bounds(Nest& nest, const ir::Op& op, const Indices& at);
 
   // vector_level.cpp: the loop over the vector axis
   class VectorLevel;
   void emit_vector_level(Nest& nest, Indices& at);
-  llvm::Value* may_stream(Nest& nest, const Indices& at);
-  llvm::Value* vector_end(Nest& nest, std::int64_t whole, std::int64_t step);
+  struct Streaming {
+    llvm::Value* holds = nullptr; // i1: the vectors of this row are stored by non-temporal stores
+    llvm::Value* first = nullptr; // the first column at an aligned address; null: column 0 is
+    int line = 1;                 // columns of a line, of which only whole ones are stored so
+  };
+  bool begins_anywhere(const ir::Value* v, Visited& seen) const;
+  llvm::Value* is_large(const ir::Value* view);
+  std::optional<Streaming> may_stream(Nest& nest, const Indices& at);
+  llvm::Value* vector_end(Nest& nest, llvm::Value* first, std::int64_t most, std::int64_t step);
 
   // deferral.cpp: the last store of a program, carried out during the next program
   struct Deferral {
@@ -232,7 +267,7 @@ private:
   const ir::Op* deferrable_store() const;
   void prepare_deferral();
   void choose_scratch();
-  llvm::Value* defer_row(Nest& nest, std::int64_t whole,
+  llvm::Value* defer_row(Nest& nest, llvm::Value* first_column, int line,
                          llvm::function_ref<void(llvm::Value* column, llvm::Instruction* before)> step);
   void keep_operands();
   void emit_deferred_row(llvm::Value* limit);

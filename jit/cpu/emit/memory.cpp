@@ -166,7 +166,10 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         IRBuilder::InsertPointGuard keep(b_);
         b_.SetInsertPoint(nest.limit_point);
         Value* zero = b_.getInt64(0);
-        if (index.linear && index.direct) {
+        if (index.linear && index.divided_by > 0) {
+          end_fast_part(nest, offset, v.extents[axis], index.divided_by);
+          proved = true;
+        } else if (index.linear && index.direct) {
           end_fast_part(nest, offset, v.extents[axis]);
           Value* room = b_.CreateSub(v.extents[axis], offset);
           end = end ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, room) : room;
@@ -239,9 +242,14 @@ void KernelEmitter::limit_unless(Nest& nest, Value* inside) {
 }
 
 // Makes the fast part end before a lane of a direct index reaches `room`. If the current vector has more or
-// fewer lanes than the loop's, the index is scaled by the same factor. The builder must be at the limit
-// point.
-void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
+// fewer lanes than the loop's, the index is scaled by the same factor; or it is the loop's, divided. The
+// builder must be at the limit point.
+void KernelEmitter::limit_lanes(Nest& nest, Value* room, int divided_by) {
+  if (divided_by > 0) {
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, b_.getInt64(more_than_a_tile));
+    return nest.limits.push_back(b_.CreateMul(room, b_.getInt64(static_cast<std::uint64_t>(divided_by))));
+  }
   const int more = std::countr_zero(static_cast<unsigned>(nest.lanes)) -
                    std::countr_zero(static_cast<unsigned>(nest.loop_lanes));
   if (more != 0) {
@@ -255,9 +263,10 @@ void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
 
 // Makes the fast part end before a lane whose index is `first` plus its own reaches `extent`, or makes it
 // empty if `first` is negative. The builder must be at the limit point.
-void KernelEmitter::end_fast_part(Nest& nest, Value* first, Value* extent) {
+void KernelEmitter::end_fast_part(Nest& nest, Value* first, Value* extent, int divided_by) {
   Value* zero = b_.getInt64(0);
-  limit_lanes(nest, b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
+  limit_lanes(nest, b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)),
+              divided_by);
 }
 
 // Evaluates an operand that is a scalar or a tile of the operation's shape.
@@ -268,7 +277,7 @@ Value* KernelEmitter::operand_element(Nest& nest, const ir::Value* v, const Indi
 Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                                   const Indices& at) {
   llvm::Type* element_type = memory_type(context_, t);
-  llvm::Align align(static_cast<unsigned>(size_of(t)));
+  llvm::Align align(static_cast<unsigned>(access.align ? access.align : size_of(t)));
   bool many = is_vector(access.address);
   bool varies = many;
   for (const Index& index : at)

@@ -44,7 +44,7 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& 
       (v->type.is_scalar() && !v->def->operands.empty() && is_root(*v->def)))
     return false;
   if (v->type.is_scalar()) return false; // computed in place, after a flush if necessary
-  bool keeps = identity && v->def->info().cls != ir::OpClass::Shape;
+  bool keeps = identity && !moves_elements(*v->def);
   for (const ir::Value* operand : v->def->operands)
     if (!operand->type.is_view() && touches_pending(operand, keeps, seen)) return true;
   return false;
@@ -70,7 +70,7 @@ bool KernelEmitter::can_join(const Root& root) const {
   if (captures) return false;
   const ir::Op& op = root.kind == Root::Kind::Fill ? *root.value->def : *root.op;
   for (const ir::Value* v : op.operands)
-    if (!v->type.is_view() && touches_pending(v, op.info().cls != ir::OpClass::Shape)) return false;
+    if (!v->type.is_view() && touches_pending(v, !moves_elements(op))) return false;
   return true;
 }
 
@@ -236,12 +236,13 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   }
   nest.bounds = store_bounds(nest);
   if (!nest.flat) bound_rows(nest);
-  if (Value* unit_strides = nest.flat ? nullptr : find_transposed_loads(nest)) {
+  if (Value* unit_strides = nest.flat ? nullptr : find_transposed_accesses(nest)) {
     nest.always = false;
     emit_if_else(
         b_, unit_strides, [&] { emit_loops(nest); },
         [&] {
           nest.transposed_loads.clear();
+          nest.transposed_stores.clear();
           emit_loops(nest);
         });
   } else {
@@ -274,8 +275,9 @@ void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {
                 return {};
               });
   };
-  if (!nest.transposed_loads.empty() && k + 1 == nest.outer_axes.size()) {
-    Value* left = b_.CreateAnd(end, b_.getInt64(static_cast<std::uint64_t>(nest.block - 1)));
+  if (nest.computes_blocks() && k + 1 == nest.outer_axes.size()) {
+    Value* left = b_.CreateURem(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, begin),
+                                b_.getInt64(static_cast<std::uint64_t>(nest.block)));
     Value* blocks = b_.CreateSub(end, left);
     rows(begin, blocks, nest.block);
     begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, blocks, begin);
@@ -310,6 +312,7 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
       DType t = op.operand(0)->type.dtype;
       Value* v = root.stored_from ? load_buffer(nest, *root.stored_from, at)
                                   : operand_element(nest, op.stored_value(), at);
+      if (transposed_store(nest, op, at, v)) break;
       Access access = op.is(Opcode::ViewStore)     ? view_access(nest, op, at)
                       : op.is(Opcode::ViewScatter) ? gather_access(nest, op, at)
                                                    : pointer_access(nest, op, at);

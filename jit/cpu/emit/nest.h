@@ -37,6 +37,7 @@ struct Index {
   // The index can be analysed before the loop: its base is a constant or a loop's own variable. If there are
   // more or fewer lanes than the vector loop has, the base is that loop's times the same factor.
   bool direct = true;
+  int divided_by = 0; // linear: if not 0, the base is the loop's own variable divided by this, without a rest
   bool uniform() const { return !linear && !lanes; }
 };
 using Indices = std::vector<Index>;
@@ -91,16 +92,26 @@ struct Nest {
   int unroll = 1;
   Values bounds; // for each axis, where the loop may end; null: at the domain's extent
 
-  // transposed_loads.cpp: loads that are contiguous along the last outer axis, and the block of rows along
-  // that axis that the body of the vector loop computes together for them.
-  struct TransposedLoad { // the axes of the load's tile that are the last outer axis and the vector axis
+  // transposed_loads.cpp, transposed_stores.cpp: loads and stores that are contiguous along the last outer
+  // axis, and the block of rows along that axis that the body of the vector loop computes together for them.
+  struct TransposedAccess { // the axes of the access's tile that are the last outer axis and the vector axis
     std::size_t row, column;
-    bool operator==(const TransposedLoad&) const = default;
+    bool operator==(const TransposedAccess&) const = default;
   };
-  std::map<const ir::Op*, TransposedLoad> transposed_loads;
+  std::map<const ir::Op*, TransposedAccess> transposed_loads, transposed_stores;
+  std::map<const ir::Op*, Values> collected; // by store: the values of the rows of a block so far
+  bool computes_blocks() const { return !transposed_loads.empty() || !transposed_stores.empty(); }
   int block = 1;
   Values rows;        // the rows of the current block; empty: a single row
   bool always = true; // the nest executes unconditionally
+
+  // narrow_rows.cpp: the vector axis is made of rows of `narrow` elements, fewer than a vector has. A step of
+  // the fast part is `unroll` vectors, which begin and end with whole rows. `step` is its index, and `phase`
+  // the number of elements before the current vector in it.
+  int narrow = 0;
+  llvm::Value* step = nullptr;
+  std::int64_t phase = 0;
+  std::map<const ir::Value*, llvm::Value*> columns; // in the current step: one element of each row
 
   bool guarded = true;
   bool out_of_bounds = false;  // guarded, and all lanes are at or past all of `ends`

@@ -180,15 +180,47 @@ Accumulators KernelEmitter::VectorLevel::repeated(Value* begin, Value* end, cons
                           });
     total = unflatten(loop.results, once);
   }
-  if (!fills.empty())
-    emit_loop(b_, begin, end, constant(nest_.lanes), {},
-              [&](Value* j, const Values&, llvm::Instruction*) -> Values {
+  for (const auto& [root, value] : fills)
+    emit_loop(b_, begin, fill_end(*root, end), constant(nest_.lanes), {},
+              [&, root = root, value = value](Value* j, const Values&, llvm::Instruction*) -> Values {
                 at_[axis_].base = j;
-                for (const auto& [root, value] : fills)
-                  e_.store_buffer(nest_, root->buffer, at_, value);
+                e_.store_buffer(nest_, root->buffer, at_, value);
                 return {};
               });
   return total;
+}
+
+// Where a fill may end: nothing after this nest reads its elements beyond the views to which they are stored.
+Value* KernelEmitter::VectorLevel::fill_end(const Root& root, Value* end) {
+  std::set<const ir::Value*> seen;
+  Value* room = root.own ? e_.room_after(nest_, root.value, seen) : nullptr;
+  return room ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, end) : end;
+}
+
+// How many elements of `v` along the vector axis are stored by the stores that alone need them, once the
+// roots of this nest are complete. Null if all elements may be needed.
+Value* KernelEmitter::room_after(const Nest& nest, const ir::Value* v, std::set<const ir::Value*>& seen) {
+  Value* most = b_.getInt64(0);
+  const auto users = users_.find(v);
+  if (!seen.insert(v).second || users == users_.end()) return most;
+  for (const ir::Op* user : users->second) {
+    const bool here = std::any_of(nest.roots.begin(), nest.roots.end(), [&](const Root& root) {
+      return root.kind == Root::Kind::Reduce && root.op == user;
+    });
+    if (here) continue;
+    Value* room = nullptr;
+    if (user->is(Opcode::ViewStore) && user->stored_value() == v) {
+      const auto axis =
+          static_cast<std::size_t>(user->integers("axes")[static_cast<std::size_t>(nest.vector_axis)]);
+      if (Value* offset = place_of_program(user->view_offsets()[axis]))
+        room = b_.CreateSub(facts(user->operand(0)).extents[axis], offset);
+    } else if (ir::is_elementwise(user->code) && user->result()->type.is_tile()) {
+      room = room_after(nest, user->result(), seen);
+    }
+    if (!room) return nullptr;
+    most = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, most, room);
+  }
+  return most;
 }
 
 void KernelEmitter::VectorLevel::repeated_columns(Value* begin, Value* end) {

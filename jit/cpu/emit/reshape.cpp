@@ -282,6 +282,7 @@ void KernelEmitter::Reshape::take_apart(const AxisGroup& group) {
 }
 
 Value* KernelEmitter::reshaped(Nest& nest, const ir::Op& op, const Indices& at) {
+  if (Value* v = narrow_rows(nest, op, at)) return v;
   return Reshape(*this, nest, op.operand(0), extents_of(op.result()->type), at).element();
 }
 

@@ -33,7 +33,7 @@ void KernelEmitter::lazy_reads(const ir::Op& op, bool identity, std::vector<Lazy
       if (known.op == &op && known.identity == identity) return;
     into.push_back({&op, identity});
   }
-  bool keeps = identity && op.info().cls != ir::OpClass::Shape;
+  bool keeps = identity && !moves_elements(op);
   for (const ir::Value* operand : op.operands)
     if (!operand->type.is_view()) lazy_reads(operand, keeps, into, seen);
 }

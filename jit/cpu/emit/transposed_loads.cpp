@@ -6,6 +6,8 @@
 // it has lanes, and the next row would need the same lines again. Instead, a block of rows is computed
 // together: whole lines are loaded as vectors along the outer loop and are transposed in registers. The same
 // load may also be needed in its own order, as in t + trans(t); that use is no transposed load.
+//
+// Matrices with few rows, such as the columns of narrow rows, are one block.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
@@ -13,6 +15,8 @@
 #include <kiln/jit/passes/axes.h>
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 namespace kiln::cpu {
 
@@ -33,6 +37,17 @@ int tile_axis_at(const Axes& axes, int nest_axis) {
   return at == axes.end() ? -1 : static_cast<int>(at - axes.begin());
 }
 
+// One vector after the other. Their number is a power of two.
+Value* joined(IRBuilder& b, Values vectors) {
+  for (; vectors.size() > 1; vectors.resize(vectors.size() / 2))
+    for (std::size_t k = 0; k < vectors.size() / 2; ++k) {
+      std::vector<int> order(2 * static_cast<std::size_t>(lanes_of(vectors[2 * k])));
+      std::iota(order.begin(), order.end(), 0);
+      vectors[k] = b.CreateShuffleVector(vectors[2 * k], vectors[2 * k + 1], order);
+    }
+  return vectors[0];
+}
+
 // The axes of an operand of an operation that is evaluated at `axes`; empty if the analysis ends here.
 Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
   if (!passes::maps_axes(op)) return ir::is_elementwise(op.code) ? axes : Axes();
@@ -45,10 +60,10 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 
 } // namespace
 
-// Finds the transposed loads of a nest that stores or fills, and whose vectors are long enough. For views of
-// any strides only the strides at run time show which loads are transposed; then returns that condition, else
-// null.
-Value* KernelEmitter::find_transposed_loads(Nest& nest) {
+// Finds the transposed loads and stores of a nest that stores or fills, and whose vectors are long enough.
+// For views of any strides only the strides at run time show which accesses are transposed; then returns that
+// condition, else null.
+Value* KernelEmitter::find_transposed_accesses(Nest& nest) {
   if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < tuning::min_transposed_lanes ||
       nest.reduced_axis >= 0)
     return nullptr;
@@ -56,11 +71,12 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
   const std::int64_t rows = nest.domain[static_cast<std::size_t>(row_axis)];
   const std::int64_t columns = nest.domain[static_cast<std::size_t>(nest.vector_axis)];
   const int lanes = std::min(nest.lanes, tuning::max_transposed_rows);
-  if (rows < lanes || columns < lanes) return nullptr;
+  if (columns < lanes) return nullptr;
   Value* condition = nullptr;
   int least_bytes = line_bytes;
   std::set<const ir::Value*> seen;
-  auto visit_load = [&](const ir::Op& op, const Axes& axes) {
+  // Adds a load or store to `into`, unless its view is known to be contiguous along another axis.
+  auto add = [&](std::map<const ir::Op*, Nest::TransposedAccess>& into, const ir::Op& op, const Axes& axes) {
     const int row = tile_axis_at(axes, row_axis), column = tile_axis_at(axes, nest.vector_axis);
     if (op.mask() || row < 0 || column < 0) return;
     const ir::Type& view = op.operand(0)->type;
@@ -72,8 +88,8 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
     } else if (of_view != view.view_rank - 1) {
       return;
     }
-    nest.transposed_loads.emplace(
-        &op, Nest::TransposedLoad{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
+    into.emplace(&op,
+                 Nest::TransposedAccess{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
     least_bytes = std::min(least_bytes, size_of(view.dtype));
   };
   int operations = 0;
@@ -81,7 +97,7 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || axes.empty() || !seen.insert(v).second) return;
     operations += has_long_latency(*v->def) ? function_operations : 1;
-    if (v->def->is(Opcode::ViewLoad)) return visit_load(*v->def, axes);
+    if (v->def->is(Opcode::ViewLoad)) return add(nest.transposed_loads, *v->def, axes);
     for (const ir::Value* operand : v->def->operands)
       if (operand->type.is_tile()) self(self, operand, operand_axes(*v->def, operand, axes));
   };
@@ -89,14 +105,21 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] = static_cast<int>(a);
   for (const Root& root : nest.roots) {
-    if (root.carries_values()) return nest.transposed_loads.clear(), nullptr;
+    if (root.carries_values()) {
+      nest.transposed_loads.clear(), nest.transposed_stores.clear();
+      return nullptr;
+    }
+    if (root.kind == Root::Kind::Store && !root.destination && root.op->is(Opcode::ViewStore))
+      add(nest.transposed_stores, *root.op, all);
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }
-  if (operations * lanes > max_operations) nest.transposed_loads.clear();
-  if (nest.transposed_loads.empty()) return nullptr;
-  nest.block = nest.lanes = nest.native_lanes = lanes;
-  while (nest.block * least_bytes < line_bytes &&
+  if (operations * std::min<std::int64_t>(lanes, rows) > max_operations)
+    nest.transposed_loads.clear(), nest.transposed_stores.clear();
+  if (!nest.computes_blocks()) return nullptr;
+  nest.lanes = nest.native_lanes = lanes;
+  nest.block = static_cast<int>(std::min<std::int64_t>(lanes, rows)); // fewer rows than lanes: all of them
+  while (rows >= lanes && nest.block * least_bytes < line_bytes &&
          2 * nest.block <= std::min<std::int64_t>(rows, tuning::max_transposed_rows) &&
          2 * nest.block * operations <= max_operations)
     nest.block *= 2;
@@ -121,9 +144,9 @@ Value* KernelEmitter::transposed_load(Nest& nest, const ir::Op& op, const Indice
       of_block = here - nest.rows.begin();
     }
   }
-  if (load->second != Nest::TransposedLoad{row, column}) return nullptr;
+  if (load->second != Nest::TransposedAccess{row, column}) return nullptr;
   const auto first = static_cast<std::size_t>(of_block / nest.lanes * nest.lanes);
-  const auto count = static_cast<std::size_t>(nest.lanes);
+  const auto count = static_cast<std::size_t>(std::min(nest.lanes, nest.block));
   auto at_row = [&](std::size_t i) {
     Indices there = at;
     there[row].base = nest.rows[first + i];
@@ -132,24 +155,105 @@ Value* KernelEmitter::transposed_load(Nest& nest, const ir::Op& op, const Indice
   for (std::size_t i : {std::size_t{0}, count - 1}) // the fast part ends where either is not inside
     internal_check(!view_access(nest, op, at_row(i)).mask, "a transposed load needs a mask");
 
-  const DType dtype = op.result()->type.dtype;
   const ir::Value* view = op.operand(0);
-  llvm::Type* element = memory_type(context_, dtype);
   Value* stride = facts(view).strides[static_cast<std::size_t>(op.integers("axes")[column])];
   Indices corner = at_row(0);
   corner[column].linear = false;
   Value* address = view_access(nest, op, corner, /*address_only=*/true).address;
   Values lines;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i > 0) address = b_.CreateGEP(element, address, stride);
-    Value* bits = b_.CreateAlignedLoad(lanes_type(element, nest.lanes), address,
-                                       llvm::Align(static_cast<unsigned>(size_of(dtype))));
-    lines.push_back(from_memory(b_, numbers_, bits, dtype));
+  if (!interleaves(nest)) {
+    lines = load_lines(nest, op, address, stride);
+  } else {
+    // Narrow rows mostly follow one another in memory, so that they can be loaded as whole vectors.
+    Values others;
+    llvm::BasicBlock *of_lines = nullptr, *of_others = nullptr;
+    emit_if_else(
+        b_, follows(nest, stride),
+        [&] {
+          lines = load_interleaved(nest, op, address);
+          of_lines = b_.GetInsertBlock();
+        },
+        [&] {
+          others = load_lines(nest, op, address, stride);
+          of_others = b_.GetInsertBlock();
+        });
+    for (std::size_t i = 0; i < count; ++i) {
+      llvm::PHINode* either = b_.CreatePHI(lines[i]->getType(), 2);
+      either->addIncoming(lines[i], of_lines);
+      either->addIncoming(others[i], of_others);
+      lines[i] = either;
+    }
   }
-  lines = transposed(b_, std::move(lines), target_.sve_bytes ? 8 * target_.sve_bytes : 128);
   for (std::size_t i = 0; i < count; ++i)
     nest.memo[key_of(op.result(), at_row(i), nest.lanes)] = lines[i];
   return lines[static_cast<std::size_t>(of_block) - first];
+}
+
+// Loads the part of each column that is in the block, and transposes these parts. If the block has fewer rows
+// than vectors have lanes, several short parts are put together to a vector.
+Values KernelEmitter::load_lines(Nest& nest, const ir::Op& op, Value* address, Value* stride) {
+  const DType dtype = op.result()->type.dtype;
+  const llvm::Align align(static_cast<unsigned>(size_of(dtype)));
+  llvm::Type* element = memory_type(context_, dtype);
+  const auto rows = static_cast<std::size_t>(std::min(nest.lanes, nest.block));
+  const std::size_t length = std::bit_ceil(rows);
+  llvm::Type* part = lanes_type(element, static_cast<int>(length));
+  Value* ahead = b_.CreateMul(
+      stride, b_.getInt64(static_cast<std::uint64_t>(nest.lanes * tuning::transposed_prefetch_vectors)));
+  Values parts;
+  for (int i = 0; i < nest.lanes; ++i) {
+    if (i > 0) address = b_.CreateGEP(element, address, stride);
+    if (rows == static_cast<std::size_t>(nest.lanes))
+      prefetch_line(b_, b_.CreateGEP(element, address, ahead), Cache::L2);
+    if (rows == length)
+      parts.push_back(b_.CreateAlignedLoad(part, address, align));
+    else
+      parts.push_back(b_.CreateMaskedLoad(part, address, align, first_lanes(rows, length),
+                                          llvm::Constant::getNullValue(part)));
+  }
+  Values lines;
+  for (std::size_t k = 0; k < length; ++k) {
+    Values together; // parts k, k + length, k + 2 length, ...
+    for (std::size_t i = k; i < parts.size(); i += length)
+      together.push_back(parts[i]);
+    lines.push_back(from_memory(b_, numbers_, joined(b_, together), dtype));
+  }
+  if (length == static_cast<std::size_t>(nest.lanes))
+    return transposed(b_, std::move(lines), target_.sve_bytes ? 8 * target_.sve_bytes : 128);
+  return transposed_squares(b_, std::move(lines));
+}
+
+// Whether the nest loads and stores whole vectors of narrow rows that follow one another, and interleaves
+// their columns.
+bool KernelEmitter::interleaves(const Nest& nest) const {
+  const int most =
+      numbers_.math.avx512 ? tuning::max_interleaved_columns : tuning::avx2_max_interleaved_columns;
+  return nest.block < nest.lanes && nest.block <= most;
+}
+
+// i1: narrow rows that are `stride` elements apart follow one another.
+Value* KernelEmitter::follows(const Nest& nest, Value* stride) {
+  return b_.CreateICmpEQ(stride, b_.getInt64(static_cast<std::uint64_t>(nest.block)));
+}
+
+Values KernelEmitter::load_interleaved(Nest& nest, const ir::Op& op, Value* address) {
+  const DType dtype = op.result()->type.dtype;
+  llvm::Type* type = lanes_type(memory_type(context_, dtype), nest.lanes);
+  Values vectors;
+  for (int k = 0; k < nest.block; ++k) {
+    Value* part = b_.CreateConstGEP1_64(type, address, static_cast<std::uint64_t>(k));
+    Value* bits = b_.CreateAlignedLoad(type, part, llvm::Align(static_cast<unsigned>(size_of(dtype))));
+    vectors.push_back(from_memory(b_, numbers_, bits, dtype));
+  }
+  return deinterleaved(b_, vectors);
+}
+
+// The mask of the first `count` of so many lanes.
+llvm::Constant* KernelEmitter::first_lanes(std::size_t count, std::size_t lanes) {
+  std::vector<llvm::Constant*> bits;
+  for (std::size_t i = 0; i < lanes; ++i)
+    bits.push_back(b_.getInt1(i < count));
+  return llvm::ConstantVector::get(bits);
 }
 
 } // namespace kiln::cpu

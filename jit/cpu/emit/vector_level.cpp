@@ -4,7 +4,11 @@
 #include <kiln/jit/cpu/abi.h>
 #include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/combine.h>
+#include <kiln/jit/emit/prefetch.h>
 
+#include <algorithm>
+#include <bit>
+#include <numeric>
 #include <utility>
 
 namespace kiln::cpu {
@@ -32,50 +36,92 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
   return result;
 }
 
-// i1: the vectors of this row may be stored with non-temporal stores, which saves reading what is
-// overwritten. The view must be large enough (LaunchContext::stream_bytes), and whole vectors must be at
-// aligned addresses. Null if never.
-Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
-  if (nest.roots.size() != 1 || nest.lanes == 1 || !nest.rows.empty()) return nullptr;
+// Whether vectors of this nest may begin at any column: none of its values is reshaped, because reshapes
+// count on vectors that begin at multiples of their length.
+bool KernelEmitter::begins_anywhere(const ir::Value* v, Visited& seen) const {
+  if (!v->type.is_tile() || !v->def || !seen.insert({v, true}).second || plan_.has_buffer(v)) return true;
+  return !v->def->is(Opcode::Reshape) &&
+         std::all_of(v->def->operands.begin(), v->def->operands.end(),
+                     [&](const ir::Value* operand) { return begins_anywhere(operand, seen); });
+}
+
+// i1: a view is so large that the next kernel would not find what is stored to it in the caches
+// (LaunchContext::stream_bytes).
+Value* KernelEmitter::is_large(const ir::Value* of) {
+  streams_ = true;
+  ViewFacts& view = facts(of);
+  if (view.streams) return view.streams;
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  Value* written = b_.getInt64(static_cast<std::uint64_t>(size_of(of->type.dtype)));
+  for (Value* extent : view.extents)
+    written = b_.CreateMul(written, extent);
+  Value* least =
+      b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
+                                                                   offsetof(LaunchContext, stream_bytes)));
+  return view.streams = b_.CreateICmpSGE(written, least);
+}
+
+// Whether the vectors of this row may be stored with non-temporal stores, which saves reading what is
+// overwritten. The view must be large enough (LaunchContext::stream_bytes). Non-temporal stores are of whole
+// vectors at aligned addresses, so that the columns before the first aligned address are stored by masked
+// stores, as those after the last whole line are.
+std::optional<KernelEmitter::Streaming> KernelEmitter::may_stream(Nest& nest, const Indices& at) {
+  if (nest.roots.size() != 1 || nest.lanes == 1) return std::nullopt;
   const Root& root = nest.roots[0];
-  if (root.kind != Root::Kind::Store || root.stored_from) return nullptr;
+  if (root.kind != Root::Kind::Store || root.stored_from) return std::nullopt;
   const ir::Op& op = *root.op;
-  if (!op.is(Opcode::ViewStore) || op.mask()) return nullptr;
+  if (!op.is(Opcode::ViewStore) || op.mask()) return std::nullopt;
   const ir::Type& type = op.operand(0)->type;
   const auto& axes = op.integers("axes");
   bool rows = type.layout != LayoutClass::Any && !axes.empty() && axes.back() == type.view_rank - 1 &&
               nest.vector_axis == static_cast<int>(axes.size()) - 1;
-  int bytes = nest.native_lanes * size_of(type.dtype);
-  if (!rows || bytes < 16) return nullptr;
-  streams_ = true;
-  ViewFacts& view = facts(op.operand(0));
-  if (!view.streams) {
-    IRBuilder::InsertPointGuard guard(b_);
-    b_.SetInsertPoint(entry_end_);
-    Value* written = b_.getInt64(static_cast<std::uint64_t>(size_of(type.dtype)));
-    for (Value* extent : view.extents)
-      written = b_.CreateMul(written, extent);
-    Value* least =
-        b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
-                                                                     offsetof(LaunchContext, stream_bytes)));
-    view.streams = b_.CreateICmpSGE(written, least);
-  }
+  const int bytes = nest.native_lanes * size_of(type.dtype);
+  if (!rows || bytes < 16) return std::nullopt;
+  // The rows of a block are stored in turn, so that each vector must be a whole line.
+  const bool block = !nest.rows.empty();
+  if (block && (bytes != line_bytes || nest.transposed_stores.count(&op))) return std::nullopt;
+  Value* large = is_large(op.operand(0));
   Value* address = root.destination ? destination_address(root, at)
                                     : view_access(nest, op, at, /*address_only=*/true).address;
-  Value* misaligned = b_.CreateAnd(b_.CreatePtrToInt(address, b_.getInt64Ty()),
-                                   b_.getInt64(static_cast<std::uint64_t>(bytes - 1)));
-  Value* may = b_.CreateAnd(view.streams, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
-  return root.direct ? b_.CreateAnd(may, root.direct) : may;
+  address = b_.CreatePtrToInt(address, b_.getInt64Ty());
+  const auto past_multiple = [&](int unit) {
+    return b_.CreateAnd(address, b_.getInt64(static_cast<std::uint64_t>(unit - 1)));
+  };
+  Visited seen;
+  Streaming streaming;
+  Value* misaligned = past_multiple(bytes);
+  if (block) {
+    const auto row_axis = static_cast<std::size_t>(axes[static_cast<std::size_t>(nest.outer_axes.back())]);
+    Value* row_bytes = b_.CreateMul(facts(op.operand(0)).strides[row_axis],
+                                    b_.getInt64(static_cast<std::uint64_t>(size_of(type.dtype))));
+    misaligned = b_.CreateOr(misaligned, b_.CreateAnd(row_bytes, b_.getInt64(line_bytes - 1)));
+  } else if (begins_anywhere(op.stored_value(), seen)) {
+    misaligned = past_multiple(size_of(type.dtype));
+    Value* to_line = b_.CreateAnd(b_.CreateNeg(address), b_.getInt64(line_bytes - 1));
+    Value* columns = b_.CreateLShr(
+        to_line, static_cast<std::uint64_t>(std::countr_zero(static_cast<unsigned>(size_of(type.dtype)))));
+    const auto extent = nest.domain[static_cast<std::size_t>(nest.vector_axis)];
+    streaming.first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, columns,
+                                               b_.getInt64(static_cast<std::uint64_t>(extent)));
+    streaming.line = std::max(line_bytes / size_of(type.dtype), 1);
+  }
+  streaming.holds = b_.CreateAnd(large, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
+  if (root.direct) streaming.holds = b_.CreateAnd(streaming.holds, root.direct);
+  return streaming;
 }
 
-// The end of the fast part: `whole`, or before the first step that is not completely inside the views.
-Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t step) {
-  Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
+// The end of the fast part: before the first step from column `first` on that is not completely inside the
+// views and below column `most`.
+Value* KernelEmitter::vector_end(Nest& nest, Value* first, std::int64_t most, std::int64_t step) {
+  Value* end = b_.getInt64(static_cast<std::uint64_t>(most));
   for (Value* limit : nest.limits)
     end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, limit);
-  if (nest.limits.empty()) return end;
-  end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0));
-  return b_.CreateAnd(end, b_.getInt64(~static_cast<std::uint64_t>(step - 1)));
+  if (nest.limits.empty() && first == b_.getInt64(0))
+    return b_.getInt64(static_cast<std::uint64_t>(most / step * step));
+  Value* columns = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(end, first), b_.getInt64(0));
+  Value* rest = b_.CreateURem(columns, b_.getInt64(static_cast<std::uint64_t>(step)));
+  return b_.CreateAdd(first, b_.CreateSub(columns, rest));
 }
 
 KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at)
@@ -97,13 +143,14 @@ void KernelEmitter::VectorLevel::emit() {
   nest_.clear_limits();
   nest_.limit_depth = outer_;
   Value* fast_end = b_.getInt64(0);
-  if (Value* streams = whole_ > 0 && !carries_values_ ? e_.may_stream(nest_, at_) : nullptr)
-    fast_end = fast_parts(streams);
+  const auto streaming = whole_ > 0 && !carries_values_ ? e_.may_stream(nest_, at_) : std::nullopt;
+  if (streaming)
+    fast_end = fast_parts(*streaming);
   else if (whole_ > 0)
-    fast_end = fast_part();
+    fast_end = fast_part(b_.getInt64(0), chunk_);
   Accumulators total = merged_chains();
   narrow(total);
-  if (whole_ < extent_ || !nest_.limits.empty()) {
+  if (whole_ < extent_ || !nest_.limits.empty() || any_column_) {
     Value* begin_out_of_bounds = out_of_bounds_begin(fast_end);
     total = guarded_part(fast_end, begin_out_of_bounds ? begin_out_of_bounds : guarded_end(), total);
     if (begin_out_of_bounds) total = out_of_bounds_part(begin_out_of_bounds, total);
@@ -165,6 +212,8 @@ void KernelEmitter::VectorLevel::choose_width() {
 // 0.33.
 void KernelEmitter::VectorLevel::choose_chains() {
   nest_.unroll = 1;
+  nest_.narrow = nest_.rows.empty() && !carries_values_ ? e_.width_of_narrow_rows(nest_) : 0;
+  if (nest_.narrow > 0) nest_.unroll = nest_.narrow / std::gcd(nest_.narrow, nest_.lanes);
   if (carries_values_ && !down_columns_) {
     initial_ = e_.initial_accumulators(nest_);
     const int chains = scans_ ? 1 : tuning::reduction_accumulators * nest_.native_lanes / nest_.lanes;
@@ -261,18 +310,21 @@ void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
   each_reduction([&](const Root& root, std::size_t r) { e_.finish_reduction(nest_, root, total[r], at_); });
 }
 
-// Emits the fast part. Its end is known only after its body has shown which views it accesses.
-Value* KernelEmitter::VectorLevel::fast_part() {
+// Emits the fast part from column `first` on, which covers a multiple of `whole` columns. Its end is known
+// only after its body has shown which views it accesses.
+Value* KernelEmitter::VectorLevel::fast_part(Value* first, std::int64_t whole) {
   auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
   const unsigned before = hosts_ ? e_.function_->getInstructionCount() : 0;
   llvm::PHINode* index = nullptr;
-  Loop loop = emit_loop(b_, b_.getInt64(0), open_end, constant(chunk_), flat_,
+  Loop loop = emit_loop(b_, first, open_end, constant(chunk_), flat_,
                         [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
                           nest_.limit_point = preheader;
                           index = llvm::cast<llvm::PHINode>(j);
                           flat_ = carried;
                           Values next;
                           for (int k = 0; k < nest_.unroll; ++k) {
+                            if (k == 0) nest_.step = j, nest_.columns.clear();
+                            nest_.phase = std::int64_t{k} * nest_.lanes;
                             Accumulators now = chain(k);
                             Value* start = k == 0 ? j : b_.CreateNSWAdd(j, constant(k * nest_.lanes));
                             now = step(start, now, preheader, false, nullptr);
@@ -287,29 +339,46 @@ Value* KernelEmitter::VectorLevel::fast_part() {
         {index, chunk_, nest_.native_lanes, e_.function_->getInstructionCount() - before});
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(loop.preheader_end);
-  Value* end = e_.vector_end(nest_, whole_, chunk_);
+  Value* end = e_.vector_end(nest_, first, extent_, std::max(chunk_, whole));
   open_end->replaceAllUsesWith(end);
   open_end->eraseFromParent();
   return end;
 }
 
-Value* KernelEmitter::VectorLevel::fast_parts(Value* streams) {
+// Emits the columns before the first aligned address, which are less than a line.
+void KernelEmitter::VectorLevel::columns_before(Value* first) {
+  const int lanes = std::exchange(nest_.lanes, nest_.native_lanes);
+  emit_loop(b_, b_.getInt64(0), first, constant(nest_.lanes), {},
+            [&](Value* j, const Values&, llvm::Instruction* preheader) -> Values {
+              step(j, {}, preheader, true, lanes_below(first, j));
+              return {};
+            });
+  nest_.lanes = lanes;
+  nest_.hoisted.clear();
+}
+
+Value* KernelEmitter::VectorLevel::fast_parts(const Streaming& streams) {
   Deferral& deferral = e_.deferral_;
-  const bool defers = hosts_ && nest_.roots[0].op == deferral.store && !deferral.hosts.empty();
+  const bool defers =
+      hosts_ && nest_.narrow == 0 && nest_.roots[0].op == deferral.store && !deferral.hosts.empty();
   if (defers) deferral.before_store = new llvm::FreezeInst(b_.getInt64(0), "before", b_.GetInsertBlock());
   auto* streaming = llvm::BasicBlock::Create(e_.context_, "streaming", e_.function_);
   auto* caching = llvm::BasicBlock::Create(e_.context_, "caching", e_.function_);
   auto* join = llvm::BasicBlock::Create(e_.context_, "join", e_.function_);
-  b_.CreateCondBr(streams, streaming, caching);
+  b_.CreateCondBr(streams.holds, streaming, caching);
   b_.SetInsertPoint(join);
   llvm::PHINode* end = b_.CreatePHI(b_.getInt64Ty(), 2);
   auto store_vector = [&](Value* j, llvm::Instruction* preheader) { step(j, {}, preheader, false, nullptr); };
+  any_column_ = streams.first != nullptr;
   for (auto* block : {streaming, caching}) {
     b_.SetInsertPoint(block);
-    nest_.streaming = block == streaming;
     nest_.clear_limits();
     nest_.hoisted.clear();
-    Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_part();
+    Value* first = b_.getInt64(0);
+    if (block == streaming && any_column_) columns_before(first = streams.first);
+    nest_.streaming = block == streaming;
+    Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, first, streams.line, store_vector)
+                                               : fast_part(first, nest_.streaming ? streams.line : chunk_);
     end->addIncoming(reached, b_.GetInsertBlock());
     b_.CreateBr(join);
   }
@@ -320,6 +389,7 @@ Value* KernelEmitter::VectorLevel::fast_parts(Value* streams) {
 
 Value* KernelEmitter::VectorLevel::guarded_end() {
   if (Value* bound = nest_.bounds[axis_]) return bound; // at most the extent
+  if (any_column_) return constant(extent_);
   return constant((extent_ + nest_.lanes - 1) / nest_.lanes * nest_.lanes);
 }
 
@@ -333,9 +403,12 @@ Accumulators KernelEmitter::VectorLevel::guarded_part(Value* begin, Value* end, 
 }
 
 Value* KernelEmitter::VectorLevel::lanes_below_extent(Value* j) {
-  if (extent_ % nest_.lanes == 0) return nullptr;
-  Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(constant(extent_), j),
-                                         constant(nest_.lanes));
+  return extent_ % nest_.lanes == 0 && !any_column_ ? nullptr : lanes_below(constant(extent_), j);
+}
+
+// The mask of lanes of the vector at column `j` that are below column `end`.
+Value* KernelEmitter::VectorLevel::lanes_below(Value* end, Value* j) {
+  Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(end, j), constant(nest_.lanes));
   Value* lane = b_.CreateTrunc(lane_numbers(b_, nest_.lanes), lanes_type(b_.getInt32Ty(), nest_.lanes));
   return b_.CreateICmpSLT(lane, widen(b_, b_.CreateTrunc(left, b_.getInt32Ty()), nest_.lanes));
 }

@@ -34,20 +34,23 @@ private:
   void advance_columns(std::vector<Columns>& columns, llvm::Value* r, int depth, llvm::Instruction* before);
   std::vector<Columns> reduced_columns(int vectors);
   void block_of_rows();
-  llvm::Value* fast_part(); // returns where it ended
+  llvm::Value* fast_part(llvm::Value* first, std::int64_t whole); // returns where it ended
   // Emits the fast part twice: with non-temporal stores for when `streams` holds, and with ordinary ones.
-  llvm::Value* fast_parts(llvm::Value* streams);
+  llvm::Value* fast_parts(const Streaming& streams);
+  void columns_before(llvm::Value* first);
   Accumulators chain(int k) const; // accumulators of chain k, from flat_
   Accumulators merged_chains();
   void narrow(Accumulators& total); // folds vectors of several registers to one register
   Accumulators guarded_part(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
   llvm::Value* lanes_below_extent(llvm::Value* j); // null: all lanes
+  llvm::Value* lanes_below(llvm::Value* end, llvm::Value* j);
   llvm::Value* guarded_end();
   // out_of_bounds.cpp
   bool all_same_out_of_bounds() const;
   llvm::Value* out_of_bounds_begin(llvm::Value* fast_end); // null: there is no such part
   Accumulators out_of_bounds_part(llvm::Value* begin, const Accumulators& so_far);
   Accumulators repeated(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
+  llvm::Value* fill_end(const Root& root, llvm::Value* end);
   void repeated_columns(llvm::Value* begin, llvm::Value* end);
   llvm::Value* unchanged(const Accumulators& before, const Accumulators& after);
   void finish(const Accumulators& total);
@@ -72,6 +75,7 @@ private:
   bool carries_values_ = false; // some root reduces or scans
   bool scans_ = false;          // some root scans along this axis, one vector after the other
   bool all_simple_ = true;      // all roots that carry values combine with one operation that has an identity
+  bool any_column_ = false;     // the fast part may end at any column, not only at multiples of a step
   int side_by_side_ = 1;        // vectors of columns that advance down the rows together
   bool hosts_;                  // a deferred row may be stored between iterations of this loop
   Accumulators initial_;        // initial accumulators of reductions along this axis

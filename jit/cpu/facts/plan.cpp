@@ -27,8 +27,13 @@ bool is_root(const Op& op) {
   case ir::OpClass::Collective:
   case ir::OpClass::Control:
   case ir::OpClass::Debug: return true;
+  case ir::OpClass::Lookup: return !op.is(Opcode::Gather);
   default: return op.info().effect == ir::Effect::Write;
   }
+}
+
+bool moves_elements(const Op& op) {
+  return op.info().cls == ir::OpClass::Shape || op.info().cls == ir::OpClass::Lookup;
 }
 
 namespace {
@@ -45,6 +50,7 @@ bool reads_neighbours(const Op& op) {
 }
 
 int own_cost(const Op& op) {
+  if (is_strided_load(op)) return tuning::gather_cost;
   switch (op.code) {
   case Opcode::Exp:
   case Opcode::Exp2:
@@ -65,6 +71,7 @@ int own_cost(const Op& op) {
   case Opcode::Rem:
   case Opcode::Sqrt:
   case Opcode::Rsqrt: return tuning::division_cost;
+  case Opcode::Gather:
   case Opcode::ViewGather:
   case Opcode::Load: return tuning::gather_cost;
   default: break;
@@ -82,6 +89,11 @@ bool along_rows(const Op& op) {
 }
 
 } // namespace
+
+bool is_strided_load(const Op& op) {
+  return op.is(Opcode::ViewLoad) && op.result()->type.rank() > 1 &&
+         op.operand(0)->type.layout == LayoutClass::Any && !op.result()->type.shape.back().is_one();
+}
 
 bool has_long_latency(const Op& op) { return own_cost(op) >= tuning::function_cost; }
 
@@ -210,6 +222,7 @@ private:
     std::set<Evaluation>& evaluations = evaluations_[v];
     bool repeated_by_broadcast = false;
     for (const Op* user : users_[v]) {
+      if (user->is(Opcode::Gather) && user->operand(0) == v) return (void)plan_.buffers_.insert(v); // rule 5
       const Place place = places_.at(user);
       const Value* result = user->num_results() == 1 ? user->result() : nullptr;
       if (is_root(*user) || !result || !result->type.is_tile()) {
@@ -229,6 +242,7 @@ private:
     bool expensive = cost >= tuning::buffer_cost;
     bool many = evaluations.size() > 1 || repeated_by_broadcast;
     for (const auto& [nest, at, lanes] : evaluations) {
+      many |= is_strided_load(op) && ops_[static_cast<std::size_t>(nest.position)]->is(Opcode::Reduce);
       if (v->type.numel() > tuning::max_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);

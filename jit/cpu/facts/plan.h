@@ -1,9 +1,9 @@
 // Decides which tiles are kept in memory, and which are recomputed element by element where they are used.
 //
-// A tile program is lowered to loop nests, one for each *root*: a store, reduction, scan, dot, atomic, print,
-// assert, or a tile that gets a *buffer* (memory in the worker's scratch). Every other tile is *lazy*: its
-// elements are evaluated inside the nests of the roots that need them, so that chains of elementwise
-// operations never use memory.
+// A tile program is lowered to loop nests, one for each *root*: a store, reduction, scan, sort, histogram,
+// dot, atomic, print, assert, or a tile that gets a *buffer* (memory in the worker's scratch). Every other
+// tile is *lazy*: its elements are evaluated inside the nests of the roots that need them, so that chains of
+// elementwise operations never use memory.
 //
 // A tile gets a buffer if
 //   1. it is carried by a loop, yielded by an `if`, or the result of a dot, a scan, a reduction or an atomic
@@ -16,7 +16,8 @@
 //      for every row; or it is cheap, but would be evaluated so many times that the code would double with
 //      each stage of an algorithm such as an FFT;
 //   4. evaluating it takes so many operations that LLVM would be slow to compile the nest, or a chain so long
-//      that the recursion through its operands would overflow the stack.
+//      that the recursion through its operands would overflow the stack;
+//   5. a gather takes elements of it by index, or it is the result of a sort or a histogram.
 // Costs are counted in additions. The thresholds are a heuristic: a buffer costs one store and one load an
 // element, which is about four additions if the tile fits the L1 cache (tuning.h).
 #pragma once
@@ -43,6 +44,10 @@ private:
 
 // Whether `op` has a loop nest of its own, instead of being evaluated inside others.
 bool is_root(const ir::Op& op);
+// Whether `op` loads rows whose elements may lie apart, such as those of a transposed matrix.
+bool is_strided_load(const ir::Op& op);
+// Whether an element of the result may depend on elements of an operand with other indices.
+bool moves_elements(const ir::Op& op);
 // Whether `op` is a function such as exp: many instructions, each of which waits for the one before.
 bool has_long_latency(const ir::Op& op);
 

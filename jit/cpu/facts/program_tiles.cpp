@@ -119,10 +119,13 @@ private:
 
   bool defines_begin(const Op& op) {
     const auto& dims = std::get<ir::Shape>(*op.find("dims"));
+    const auto& axes = op.integers("axes"); // empty: the leading ones
     for (int i = 0; i < op.num_results(); ++i) {
       const bool own = is_symbol(dims[static_cast<std::size_t>(i)], name_);
       if (own && begin_) return false;
-      if (own) begin_ = op.result(i), grid_view_ = op.operand(0), grid_axis_ = i;
+      if (own)
+        begin_ = op.result(i), grid_view_ = op.operand(0),
+        grid_axis_ = axes.empty() ? i : static_cast<int>(axes[static_cast<std::size_t>(i)]);
       dependence_[op.result(i)] = own ? Dependence::TileBegin : Dependence::None;
     }
     return true;

@@ -15,15 +15,45 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <unordered_set>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace kiln::cpu {
 
 namespace {
 
+// What LLVM reported since this thread began to load a kernel. The error that a call returns does not contain
+// it.
+thread_local std::string reported;
+
+// Whether the system refuses to make memory executable that this process has written; errno is then the
+// reason.
+bool executable_memory_is_refused() {
+  const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return false; // no memory at all
+  *static_cast<volatile char*>(page) = 0;
+  const int refused = mprotect(page, bytes, PROT_READ | PROT_EXEC) != 0 ? errno : 0;
+  munmap(page, bytes);
+  errno = refused;
+  return refused == EACCES || refused == EPERM;
+}
+
 [[noreturn]] void fail(const std::string& doing, llvm::Error error) {
-  throw TargetError(doing + ": " + llvm::toString(std::move(error)));
+  std::string text = llvm::toString(std::move(error));
+  if (executable_memory_is_refused())
+    throw NoExecutableMemory(
+        doing + ": the system forbids executable memory in this process (" + std::strerror(errno) +
+        "), and kernels for the CPU are machine code that Kiln writes to memory; allow it (SELinux: the "
+        "permission "
+        "execmem; systemd: MemoryDenyWriteExecute=no; prctl: no PR_SET_MDWE), or launch on another device");
+  if (!reported.empty()) text += " (" + reported + ")";
+  throw TargetError(doing + ": " + text);
 }
 
 template <class T> T take(const std::string& doing, llvm::Expected<T> value) {
@@ -84,6 +114,9 @@ llvm::orc::LLJIT& process_jit() {
   static llvm::orc::LLJIT* jit = [] {
     host_target(); // initialises LLVM
     auto made = take("cannot start LLVM's JIT", llvm::orc::LLJITBuilder().create()).release();
+    made->getExecutionSession().setErrorReporter([](llvm::Error error) { // instead of writing it to stderr
+      reported += (reported.empty() ? "" : "; ") + llvm::toString(std::move(error));
+    });
     llvm::orc::SymbolMap hooks;
     auto add = [&](const char* name, auto* function) {
       hooks[made->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function),
@@ -104,10 +137,11 @@ llvm::orc::LLJIT& process_jit() {
 std::shared_ptr<LoadedCode> load_objects(std::span<const std::span<const char>> objects,
                                          const std::string& name) {
   static std::atomic<std::uint64_t> count{0};
+  reported.clear();
   llvm::orc::LLJIT& jit = process_jit();
   std::string library_name = name + "." + std::to_string(count.fetch_add(1));
   auto made = jit.createJITDylib(library_name);
-  if (!made) fail("cannot load kernel " + name, made.takeError());
+  if (!made) fail("its code cannot be loaded", made.takeError());
   llvm::orc::JITDylib& library = *made;
   library.addToLinkOrder(jit.getMainJITDylib()); // has the hooks, and through it the symbols of the process
   std::shared_ptr<LoadedCode> code(new LoadedCode);
@@ -116,10 +150,10 @@ std::shared_ptr<LoadedCode> load_objects(std::span<const std::span<const char>> 
     auto buffer =
         llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), library_name);
     if (auto error = jit.addObjectFile(library, std::move(buffer)))
-      fail("cannot load kernel " + name, std::move(error));
+      fail("its code cannot be loaded", std::move(error));
   }
   auto find = [&](const std::string& symbol) {
-    return take("cannot link kernel " + name, jit.lookup(library, symbol));
+    return take("its code cannot be linked", jit.lookup(library, symbol));
   };
   code->entry_ = find(entry_name).toPtr<EntryPoint>();
   if (options().perf)

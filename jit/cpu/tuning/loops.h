@@ -111,6 +111,16 @@ inline constexpr int min_transposed_lanes = 4;
 // The largest number of rows of a transposed load that are computed together; each row adds code of its own.
 // rows | Emerald Rapids | 17 % more time with 8 for a transposition of 1024 x 1024, 32 % with 4 | 2026-11-28
 inline constexpr int max_transposed_rows = 16;
+// The distance at which transposed loads prefetch their next lines, each of which is on a page of its own.
+// vectors | - | not measured: enough lines to keep L2 waiting for memory | 2026-11-28
+inline constexpr int transposed_prefetch_vectors = 4;
+// Narrow rows of at most so many elements that follow one another are loaded and stored as whole vectors.
+// Wider ones take fewer shuffles if each row is loaded by itself.
+// elements | - | derived: n (n - 1) shuffles of two vectors compared with n log2(n) and n loads | 2026-11-28
+inline constexpr int max_interleaved_columns = 8;
+// The same without AVX-512, where a shuffle of two vectors takes three instructions.
+// elements | - | derived: three times the instructions of max_interleaved_columns | 2026-11-28
+inline constexpr int avx2_max_interleaved_columns = 4;
 
 // Lanes at most this many elements apart are read as whole vectors and shuffled.
 // elements | Emerald Rapids | sums of pairs: 45 % more time with 1; step of 3: 17 % with 2 | 2026-11-28
@@ -140,5 +150,8 @@ inline constexpr std::int64_t max_summed_array_bytes = 256 << 10;
 // How many elements of the copy are cleared and added to the array in the time of one atomic sum.
 // elements | - | derived: two accesses and a branch, and 20 cycles | 2026-11-28
 inline constexpr std::int64_t sums_per_copied_element = 4;
+// A topk sorts chunks of as many elements as it keeps if a line has at least this many of them.
+// chunks | Emerald Rapids | 8 of 8192 floats 0.8 ns an element in place of 8.1 with whole sorts | 2026-11-28
+inline constexpr std::int64_t min_chunks_of_topk = 4;
 
 } // namespace kiln::cpu::tuning

@@ -231,6 +231,29 @@ Values KernelEmitter::exchange(const Values& from, const LinearLayout& have,
   return result;
 }
 
+// The row-major number of a register's element. Padding has no number of its own, and gets the one after the
+// last element.
+std::function<Value*(int)> KernelEmitter::row_major(const LinearLayout& layout, const ir::Type& type) {
+  return [this, layout, &type](int reg) {
+    Value* flat = b_.getInt32(0);
+    for (std::size_t a = 0; a < type.shape.size(); ++a) {
+      auto extent = static_cast<std::uint32_t>(type.shape[a].value());
+      flat =
+          b_.CreateAdd(b_.CreateMul(flat, b_.getInt32(extent)), coordinate(layout, reg, static_cast<int>(a)));
+    }
+    Value* real = inside_tile(layout, reg, type);
+    return real ? b_.CreateSelect(real, flat, b_.getInt32(static_cast<std::uint32_t>(type.numel()))) : flat;
+  };
+}
+
+// Makes padding zero. Many threads may then write it to one place: all write the same value, so that it does
+// not matter which comes last.
+void KernelEmitter::clear_padding(Values& values, const LinearLayout& layout, const ir::Type& type) {
+  for (std::size_t r = 0; r < values.size(); ++r)
+    if (Value* real = inside_tile(layout, static_cast<int>(r), type))
+      values[r] = b_.CreateSelect(real, values[r], llvm::Constant::getNullValue(values[r]->getType()));
+}
+
 // A reshape keeps elements in row-major order. If not all extents are powers of two, they go through shared
 // memory by their row-major numbers.
 void KernelEmitter::emit_reshape(const ir::Op& op) {
@@ -239,25 +262,8 @@ void KernelEmitter::emit_reshape(const ir::Op& op) {
   if (auto inner = reshaped_layout(want, to->type, from->type))
     return define(to, want, registers(from, *inner));
   const LinearLayout have = layout_of(from);
-  auto row_major = [&](const LinearLayout& layout, const ir::Type& type) {
-    return [&](int reg) {
-      Value* flat = b_.getInt32(0);
-      for (std::size_t a = 0; a < type.shape.size(); ++a) {
-        auto extent = static_cast<std::uint32_t>(type.shape[a].value());
-        flat = b_.CreateAdd(b_.CreateMul(flat, b_.getInt32(extent)),
-                            coordinate(layout, reg, static_cast<int>(a)));
-      }
-      // Padding has no number of its own, and gets the one after the last element.
-      Value* real = inside_tile(layout, reg, type);
-      return real ? b_.CreateSelect(real, flat, b_.getInt32(static_cast<std::uint32_t>(type.numel()))) : flat;
-    };
-  };
   Values values = registers(from, have);
-  // Many threads write padding to that one place. All write the same value, so that it does not matter which
-  // comes last.
-  for (std::size_t r = 0; r < values.size(); ++r)
-    if (Value* real = inside_tile(have, static_cast<int>(r), from->type))
-      values[r] = b_.CreateSelect(real, values[r], llvm::Constant::getNullValue(values[r]->getType()));
+  clear_padding(values, have, from->type);
   define(to, want,
          exchange(values, have, row_major(have, from->type), want, row_major(want, to->type),
                   to->type.numel() + 1, values[0]->getType()));

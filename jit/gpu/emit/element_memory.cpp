@@ -59,7 +59,10 @@ KernelEmitter::Access KernelEmitter::pointer_access(const ir::Op& op, const Line
   result.wanted = [this, &layout, type = op.operand(0)->type](int r) { return inside_tile(layout, r, type); };
   result.in_tile = result.wanted;
   const int size = memory_bytes(op.operand(0)->type.dtype);
-  if (room_for_addresses(result.pointers.size())) result.vector = neighbours(op.operand(0), {}, layout, size);
+  result.align = static_cast<int>(op.integer("align"));
+  const bool aligned = result.align == 0 || result.align >= size;
+  if (aligned && room_for_addresses(result.pointers.size()))
+    result.vector = neighbours(op.operand(0), {}, layout, size);
   if (result.vector > 1) result.inside = are_aligned(result.pointers, result.vector, result.vector * size);
   if (op.mask()) apply_mask(result, registers(op.mask(), layout));
   return result;

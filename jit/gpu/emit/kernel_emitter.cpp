@@ -17,6 +17,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
       arguments_(ir::ArgumentLayout::of(kernel)), facts_(passes::axis_info(kernel)),
       non_negative_(passes::non_negative_scalars(kernel)), uses_(ir::count_uses(kernel.body)) {
   numbers_.math.hardware = &math_;
+  numbers_.pointer_space = machine.global_space();
   numbers_.math.inline_reduction = true; // around a call, all live values would be saved
   constexpr std::int64_t plenty = 96;    // a heuristic
   if (register_need(kernel, plan).at_once > plenty) find_streams(kernel.body);
@@ -124,6 +125,9 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::Reduce: return emit_reduce(op);
   case Opcode::Scan: return emit_scan(op);
   case Opcode::Dot: return emit_dot(op);
+  case Opcode::Gather: return emit_gather(op);
+  case Opcode::Sort: return emit_sort(op);
+  case Opcode::Histogram: return emit_histogram(op);
   case Opcode::Reshape: return emit_reshape(op);
   case Opcode::AtomicRmw:
   case Opcode::AtomicCas: return emit_atomic(op);

@@ -106,6 +106,7 @@ private:
     llvm::Value* inside = nullptr;            // whether all elements are wanted; null: no path for that
     int vector = 1;                           // how many neighbouring registers one aligned access takes
     std::string_view cache;                   // a hint, as Machine takes it
+    int align = 0; // what the pointers are multiples of, in bytes; 0: the size of an element
   };
   struct Registers { // a range of the registers of a layout
     int first = 0, count = 0;
@@ -113,6 +114,8 @@ private:
   void apply_mask(Access& access, const Values& mask);
   Values either_way(llvm::Value* whole, const std::function<Values()>& fast,
                     const std::function<Values()>& slow);
+  llvm::Value* load_element(const Access& access, std::size_t i, int size, llvm::Value* wanted,
+                            llvm::Value* otherwise);
   std::function<Values()> load(const Access& access, DType t, const Values& otherwise);
   void store(const Access& access, DType t, const Values& values, const LinearLayout& layout);
   llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
@@ -203,6 +206,14 @@ private:
                                const LinearLayout& want);
   llvm::Value* shuffle(llvm::Value* v, const std::function<llvm::Value*(llvm::Value*)>& word);
   Values combine(const ir::Op& op, const Values& a, const Values& b);
+
+  // lookup.cpp, sort.cpp
+  std::function<llvm::Value*(int)> row_major(const LinearLayout& layout, const ir::Type& type);
+  void clear_padding(Values& values, const LinearLayout& layout, const ir::Type& type);
+  void emit_gather(const ir::Op& op);
+  void emit_histogram(const ir::Op& op);
+  class Sorter; // sort.cpp
+  void emit_sort(const ir::Op& op);
 
   // dot.cpp, scan.cpp, atomics.cpp
   void emit_dot(const ir::Op& op);

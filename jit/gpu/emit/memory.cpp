@@ -110,6 +110,26 @@ Values KernelEmitter::either_way(Value* whole, const std::function<Values()>& fa
   return result;
 }
 
+// Loads the bits of one element, in parts if its address may be misaligned.
+Value* KernelEmitter::load_element(const Access& access, std::size_t i, int size, Value* wanted,
+                                   Value* otherwise) {
+  llvm::Type* bits = otherwise->getType();
+  if (access.align == 0 || access.align >= size)
+    return machine_.load_if(b_, bits, access.pointers[i], wanted, otherwise, access.cache);
+  const auto part_bits = static_cast<unsigned>(access.align) * 8;
+  llvm::Type* part = b_.getIntNTy(part_bits);
+  Value* whole = nullptr;
+  for (int at = 0; at < size; at += access.align) {
+    const auto shift = static_cast<std::uint64_t>(at) * 8;
+    Value* address =
+        b_.CreateGEP(b_.getInt8Ty(), access.pointers[i], b_.getInt64(static_cast<std::uint64_t>(at)));
+    Value* other = b_.CreateTrunc(b_.CreateLShr(otherwise, shift), part);
+    Value* loaded = b_.CreateZExt(machine_.load_if(b_, part, address, wanted, other, access.cache), bits);
+    whole = whole ? b_.CreateOr(whole, b_.CreateShl(loaded, shift)) : loaded;
+  }
+  return whole;
+}
+
 // Emits the loads of a tile. The result is a function that unpacks them into values as registers hold them.
 // Elements that are not wanted are `otherwise`.
 std::function<Values()> KernelEmitter::load(const Access& access, DType t, const Values& otherwise) {
@@ -131,8 +151,7 @@ std::function<Values()> KernelEmitter::load(const Access& access, DType t, const
       for (std::size_t i = r; i < r + together; ++i) {
         Value* wanted = access.wanted(static_cast<int>(i));
         Value* raw = b_.CreateBitCast(emit::to_memory(b_, numbers_, otherwise[i], t), bits);
-        elements.push_back(machine_.load_if(b_, bits, access.pointers[i], wanted ? wanted : b_.getTrue(), raw,
-                                            access.cache));
+        elements.push_back(load_element(access, i, size, wanted ? wanted : b_.getTrue(), raw));
       }
       append(words, packed(b_, word, elements));
     }

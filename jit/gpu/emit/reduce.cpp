@@ -29,10 +29,12 @@ Value* KernelEmitter::shuffle(Value* v, const std::function<Value*(Value*)>& wor
   Value* raw = b_.CreateBitCast(v, integer);
   if (bits <= 32)
     return b_.CreateBitCast(b_.CreateTrunc(word(b_.CreateZExt(raw, b_.getInt32Ty())), integer), type);
-  Value* low = word(b_.CreateTrunc(raw, b_.getInt32Ty()));
-  Value* high = word(b_.CreateTrunc(b_.CreateLShr(raw, 32), b_.getInt32Ty()));
+  const unsigned half = bits / 2;
+  auto* part = b_.getIntNTy(half);
+  Value* low = shuffle(b_.CreateTrunc(raw, part), word);
+  Value* high = shuffle(b_.CreateTrunc(b_.CreateLShr(raw, half), part), word);
   return b_.CreateBitCast(
-      b_.CreateOr(b_.CreateZExt(low, integer), b_.CreateShl(b_.CreateZExt(high, integer), 32)), type);
+      b_.CreateOr(b_.CreateZExt(low, integer), b_.CreateShl(b_.CreateZExt(high, integer), half)), type);
 }
 
 // Combines two partial results, of which either may cover no element. The order matters if the combine region

@@ -80,7 +80,7 @@ public:
     std::uint64_t* head = words_ + count_;
     head[0] = reinterpret_cast<std::uintptr_t>(code);
     for (int a = 0; a < plan.rank; ++a)
-      head[2 + a] = static_cast<std::uint64_t>((plan.extents[a] - 1) / plan.tile[a] + 1);
+      head[2 + a] = static_cast<std::uint64_t>((plan.extents[a] - 1) / plan.tile_elements(a) + 1);
     int packed = pack_assign(head + 2 + plan.rank, site, plan, operands, here);
     head[1] = static_cast<std::uint64_t>(packed);
     count_ += 2 + plan.rank + packed;
@@ -154,6 +154,7 @@ void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, c
                           : bytes == 4 ? assign_site<std::uint32_t, ViewLeaf<std::uint32_t, 1>>
                                        : assign_site<std::uint64_t, ViewLeaf<std::uint64_t, 1>>;
   copy.out.dtype = copy.views[0].dtype = copy_site.out;
+  copy.views[0].along_rows = AlongRows::All;
   Payload payload;
   payload.add(plan, site, operands, device, here);
   payload.add(copy, copy_site, nullptr, device, here);

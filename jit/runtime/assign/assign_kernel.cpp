@@ -22,7 +22,7 @@ public:
         builder_(&recording_.kernel->body), placeholder_{to_dim(assign_block.info)} {
     builder_.set_location(here);
     for (int a = 0; a < key.rank; ++a)
-      if (key.tile_log[a] > 0) shape_.push_back(extent(a));
+      if (in_tile(a)) shape_.push_back(extent(a));
   }
 
   std::unique_ptr<ir::Kernel> run() {
@@ -43,14 +43,17 @@ public:
     operands.insert(operands.end(), offsets_.begin(), offsets_.end());
     std::vector<std::int64_t> axes;
     for (int a = 0; a < key_.rank; ++a)
-      if (key_.tile_log[a] > 0) axes.push_back(a);
+      if (in_tile(a)) axes.push_back(a);
     builder_.create(Opcode::ViewStore, operands, {})->set("axes", axes);
     put_shape(recording_.kernel->body);
     return std::move(recording_.kernel);
   }
 
 private:
-  ir::Dim extent(int axis) const { return ir::Dim(std::int64_t{1} << key_.tile_log[axis]); }
+  bool is_narrow(int axis) const { return key_.narrow > 0 && axis == key_.rank - 1; }
+  bool in_tile(int axis) const { return key_.tile_log[axis] > 0 || is_narrow(axis); }
+  std::int64_t rows(int axis) const { return std::int64_t{1} << key_.tile_log[axis]; }
+  ir::Dim extent(int axis) const { return ir::Dim(rows(axis) * (is_narrow(axis) ? key_.narrow : 1)); }
 
   void add_parameters() {
     ir::Region& body = recording_.kernel->body;
@@ -88,11 +91,18 @@ private:
     ir::Shape loaded;
     for (int a = 0; a < key_.rank; ++a) {
       if (!(kind.full >> a & 1)) continue;
-      if (key_.tile_log[a] > 0) {
+      const auto along = is_narrow(a) ? kind.along_rows : AlongRows::All;
+      Value* offset = offsets_[static_cast<std::size_t>(a)];
+      if (along == AlongRows::Row) offset = builder_.index(0);
+      if (along == AlongRows::Column) // programs begin with whole rows
+        offset = builder_.binary(Opcode::Div, offset, builder_.index(key_.narrow));
+      if (in_tile(a)) {
         axes.push_back(static_cast<std::int64_t>(operands.size()) - 1);
-        loaded.push_back(extent(a));
+        loaded.push_back(along == AlongRows::Row      ? ir::Dim(key_.narrow)
+                         : along == AlongRows::Column ? ir::Dim(rows(a))
+                                                      : extent(a));
       }
-      operands.push_back(offsets_[static_cast<std::size_t>(a)]);
+      operands.push_back(offset);
     }
     if (operands.size() == 1) operands.push_back(builder_.index(0));
     ir::Op* op = builder_.create(Opcode::ViewLoad, operands, {Type::tile(view->type.dtype, loaded)});
@@ -101,18 +111,27 @@ private:
     if (loaded.empty()) {
       v = builder_.splat(v, shape_);
     } else {
+      ir::Shape whole = shape_;
       std::int64_t axis = 0;
+      auto expand = [&](std::int64_t at) {
+        loaded.insert(loaded.begin() + at, ir::Dim(1));
+        ir::Op* expanded = builder_.create(Opcode::ExpandDims, {v}, {v->type.with_shape(loaded)});
+        expanded->set("axis", at);
+        v = expanded->result();
+      };
       for (int a = 0; a < key_.rank; ++a) {
-        if (key_.tile_log[a] == 0) continue;
-        if (!(kind.full >> a & 1)) {
-          loaded.insert(loaded.begin() + axis, ir::Dim(1));
-          ir::Op* expanded = builder_.create(Opcode::ExpandDims, {v}, {v->type.with_shape(loaded)});
-          expanded->set("axis", axis);
-          v = expanded->result();
-        }
+        if (!in_tile(a)) continue;
+        if (!(kind.full >> a & 1)) expand(axis);
         ++axis;
       }
-      v = builder_.broadcast(v, shape_);
+      if (kind.along_rows != AlongRows::All) { // rows and columns are two axes until they are repeated
+        expand(kind.along_rows == AlongRows::Row ? axis - 1 : axis);
+        whole.back() = ir::Dim(rows(key_.rank - 1));
+        whole.push_back(ir::Dim(key_.narrow));
+      }
+      v = builder_.broadcast(v, whole);
+      if (kind.along_rows != AlongRows::All)
+        v = builder_.create(Opcode::Reshape, {v}, {v->type.with_shape(shape_)})->result();
     }
     v->type.shape = placeholder_; // put_shape replaces it
     return v;
@@ -209,7 +228,7 @@ int pack_assign(std::uint64_t* words, const AssignSite& site, const AssignPlan& 
     std::int64_t strides[max_rank];
     for (int a = 0; a < plan.rank; ++a)
       if (all || v.strides[a] != 0)
-        *next++ = static_cast<std::uint64_t>(plan.extents[a]), strides[count++] = v.strides[a];
+        *next++ = static_cast<std::uint64_t>(plan.extent_of(v, a)), strides[count++] = v.strides[a];
     if (count == 0) *next++ = 1, strides[count++] = 1;
     for (int k = 0; k < count; ++k)
       *next++ = static_cast<std::uint64_t>(strides[k]);

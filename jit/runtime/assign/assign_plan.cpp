@@ -103,6 +103,49 @@ bool is_distance(const AssignPlan& plan, std::int64_t distance, int axis) {
 // blocks.
 std::int64_t tile_elements_of(Device device) { return device.is_cpu() ? 8192 : 1024; }
 
+// Rows of fewer elements are narrower than any vector, and there must be enough of them.
+constexpr std::int64_t most_narrow = 15, least_rows = 16;
+
+// Merges narrow rows that follow one another in the output into one long axis, if every operand
+// varies along all of it, or repeats one row or one column. The vectors of a CPU then span several rows.
+void merge_narrow_rows(AssignPlan& plan) {
+  const int row = plan.rank - 2, column = plan.rank - 1;
+  if (row < 0) return;
+  const std::int64_t width = plan.extents[column];
+  if (width > most_narrow || plan.extents[row] < least_rows || plan.out.strides[column] != 1) return;
+  const auto follows = [&](const AssignPlan::View& v) { return v.strides[row] == width * v.strides[column]; };
+  if (!follows(plan.out)) return;
+  for (int v = 0; v < plan.view_count; ++v)
+    if (const auto& view = plan.views[v];
+        !follows(view) && view.strides[row] != 0 && view.strides[column] != 0)
+      return;
+  plan.narrow = static_cast<int>(width);
+  const auto merge = [&](AssignPlan::View& v) {
+    v.along_rows = follows(v) ? AlongRows::All : v.strides[row] == 0 ? AlongRows::Row : AlongRows::Column;
+    if (v.along_rows != AlongRows::Column) v.strides[row] = v.strides[column];
+  };
+  merge(plan.out);
+  for (int v = 0; v < plan.view_count; ++v)
+    merge(plan.views[v]);
+  plan.extents[row] *= width;
+  --plan.rank;
+}
+
+// A CPU loads a tile of a transposed operand as so many lines of each column, which it uses in full.
+constexpr std::int64_t lines_of_tile = 64;
+
+// The axis along which the elements of some operand follow one another in memory, if that is not the last
+// axis; otherwise the last axis.
+int axis_of_lines(const AssignPlan& plan) {
+  const int last = plan.rank - 1;
+  for (int v = 0; v < plan.view_count; ++v)
+    for (int a = 0; a < last; ++a)
+      if (plan.views[v].strides[a] == 1 && plan.extents[a] > 1 && plan.views[v].strides[last] != 0 &&
+          plan.narrow == 0)
+        return a;
+  return last;
+}
+
 } // namespace
 
 bool AssignKey::equals(const AssignKey& other, int view_count) const {
@@ -114,12 +157,14 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
                  const AssignOperand* operands, const Location& here) {
   plan.out.data = static_cast<char*>(out.data);
   plan.out.dtype = site.out;
+  plan.out.along_rows = AlongRows::All;
   for (int i = 0; i < site.leaf_count; ++i) {
     const AssignLeaf& leaf = site.leaves[i];
     if (leaf.kind != AssignLeaf::Kind::View) continue;
     AssignPlan::View& view = plan.views[plan.view_count++];
     view.data = const_cast<char*>(static_cast<const char*>(operands[i].data));
     view.dtype = leaf.dtype;
+    view.along_rows = AlongRows::All;
   }
   // Keeps the axes of more than one element.
   for (int axis = 0; axis < out.rank; ++axis) {
@@ -176,26 +221,34 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
 // loops end at the end of the output. With one axis there is one size. With more, the inner axis grows in
 // factors of 8 and the others in factors of 4, up to about tile_elements elements of the output.
 void choose_tile(AssignPlan& plan, Device device) {
+  if (device.is_cpu()) merge_narrow_rows(plan);
   const std::int64_t tile_elements = tile_elements_of(device);
+  const int last = plan.rank - 1, down = device.is_cpu() ? axis_of_lines(plan) : last;
   std::int64_t left = tile_elements;
-  for (int a = plan.rank - 1; a >= 0; --a) {
+  for (int a = last; a >= 0; --a) {
     std::int64_t tile;
-    if (a == plan.rank - 1) {
-      tile = tile_elements;
+    if (a == last && plan.narrow > 0) {
+      tile = std::bit_floor(static_cast<std::uint64_t>(tile_elements / plan.narrow));
+      while (tile > 64 && tile / 8 * plan.narrow >= plan.extents[a])
+        tile /= 8;
+    } else if (a == last) {
+      tile = down == last ? tile_elements : tile_elements / lines_of_tile;
       while (plan.rank > 1 && tile > 64 && tile / 8 >= plan.extents[a])
         tile /= 8;
     } else {
       tile = 1;
-      while (tile < plan.extents[a] && 4 * tile <= left)
+      const std::int64_t most = down == last ? left : a == down ? std::min(left, lines_of_tile) : 1;
+      while (tile < plan.extents[a] && 4 * tile <= most)
         tile *= 4;
     }
     plan.tile[a] = tile;
-    left /= std::min(tile, plan.extents[a]);
+    left /= std::min(plan.tile_elements(a), plan.extents[a]);
   }
 }
 
 void make_key(AssignKey& key, const AssignPlan& plan) {
   key.rank = static_cast<std::uint8_t>(plan.rank);
+  key.narrow = static_cast<std::uint8_t>(plan.narrow);
   key.out_unit = plan.out.strides[plan.rank - 1] == 1;
   for (int a = 0; a < max_rank; ++a)
     key.tile_log[a] =
@@ -207,7 +260,8 @@ void make_key(AssignKey& key, const AssignPlan& plan) {
       std::int64_t stride = plan.views[v].strides[a];
       if (stride != 0) full |= 1u << a, unit = stride == 1;
     }
-    key.views[v] = {static_cast<std::uint8_t>(full), static_cast<std::uint8_t>(unit)};
+    key.views[v] = {static_cast<std::uint8_t>(full), static_cast<std::uint8_t>(unit),
+                    plan.views[v].along_rows};
   }
 }
 

@@ -5,8 +5,13 @@
 
 namespace kiln::detail {
 
+// How a view lies along the last axis of the kernel. If that axis is made of narrow rows, one after the other
+// in memory, a view either varies along all of it, or repeats one row for all rows, or repeats one element of
+// a column along each row.
+enum class AlongRows : std::uint8_t { All, Row, Column };
+
 // The kernel's axes, outermost first, and the strides of all views along them. A stride is zero where a view
-// broadcasts.
+// broadcasts. If `narrow` is positive, the last axis is made of rows of so many elements.
 struct AssignPlan {
   int rank = 0; // at least 1
   std::int64_t extents[max_rank];
@@ -14,23 +19,38 @@ struct AssignPlan {
     char* data;
     std::int64_t strides[max_rank];
     DType dtype;
+    AlongRows along_rows;
   };
   View out;
   int view_count = 0; // number of operands that are views; they are in the order of the operands
   View views[max_assign_operands];
   std::int64_t elements = 1;
-  // Elements of one program along each axis. Axes with one element are not part of the tile.
+  // Elements of one program along each axis, or rows along an axis of narrow rows. Axes with one element are
+  // not part of the tile.
   std::int64_t tile[max_rank];
+  int narrow = 0;
+
+  // The elements of a program along an axis.
+  std::int64_t tile_elements(int axis) const {
+    return tile[axis] * (narrow > 0 && axis == rank - 1 ? narrow : 1);
+  }
+  // The elements of a view along an axis that it is not broadcast along.
+  std::int64_t extent_of(const View& view, int axis) const {
+    if (narrow == 0 || axis < rank - 1 || view.along_rows == AlongRows::All) return extents[axis];
+    return view.along_rows == AlongRows::Row ? narrow : extents[axis] / narrow;
+  }
 };
 
 // The key of a compiled variant, besides the type of the expression. Keys are compared as bytes.
 struct AssignKey {
   std::uint8_t rank;
+  std::uint8_t narrow;   // as in AssignPlan
   std::uint8_t out_unit; // 1: the innermost stride is 1
   std::uint8_t tile_log[max_rank];
   struct View {
     std::uint8_t full; // bit a is set if the view varies along axis a; it is broadcast along the others
     std::uint8_t unit; // as out_unit, for the innermost axis along which the view varies
+    AlongRows along_rows;
     bool operator==(const View&) const = default;
   } views[max_assign_operands];
 
@@ -40,6 +60,7 @@ struct AssignKey {
 // Broadcasts, merges axes and chooses tiles. The UserErrors are those of assign.h.
 void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& out,
                  const AssignOperand* operands, const Location& here);
+// May merge the last two axes into one of narrow rows, for CPUs.
 void choose_tile(AssignPlan& plan, Device device);
 void make_key(AssignKey& key, const AssignPlan& plan);
 

@@ -103,6 +103,8 @@ public:
     into.scratch_bytes = object.scratch_bytes;
     try {
       link(objects_of(object), into);
+    } catch (const cpu::NoExecutableMemory&) {
+      throw;
     } catch (const TargetError& e) { // a cached routine is not what it should be
       if (object.routines.empty()) throw;
       log_warning("a kernel is compiled again without cached routines: " + std::string(e.what()));

@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/ir/arguments.h>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -55,6 +56,13 @@ private:
     case Opcode::ViewScatter: return 10 + n;
     case Opcode::AtomicRmw:
     case Opcode::AtomicCas: return 10 * n;
+    case Opcode::Gather:
+    case Opcode::Histogram: return 10 + n;
+    case Opcode::Sort: {
+      const auto axis = static_cast<std::size_t>(op.integer("axis"));
+      const double rounds = std::log2(static_cast<double>(op.operand(0)->type.shape[axis].value())) + 1;
+      return 10 + 0.1 * n * rounds * rounds;
+    }
     case Opcode::DevicePrint:
     case Opcode::DeviceAssert: return 1000 + n;
     default: break;

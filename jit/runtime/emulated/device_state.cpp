@@ -17,7 +17,7 @@ namespace kiln::emulated {
 
 namespace {
 
-// Persistent kernels launch one block per multiprocessor, and the emulator runs blocks one after the other.
+// Persistent kernels launch one block per multiprocessor, and few blocks are emulated faster than many.
 constexpr int multiprocessors = 4;
 // Shared memory that the system reserves for each block on a multiprocessor.
 constexpr std::int64_t block_reserve = 1024;
@@ -61,6 +61,7 @@ emulator::Options emulator_options(const std::string& arch, const EmulatorOption
   o.seed = options.seed;
   o.checks = emulator::Checks::parse(options.checks);
   o.threads = options.threads;
+  o.resident_blocks = options.resident;
   o.instruction_budget = options.instruction_budget;
   return o;
 }
@@ -99,17 +100,22 @@ std::uint64_t parse_number(std::string_view text, const std::string& what) {
   return n;
 }
 
-int parse_threads(std::string_view text, const std::string& what) {
+int parse_count(std::string_view text, const std::string& what, std::uint64_t most) {
   const std::uint64_t n = parse_number(text, what);
-  if (n < 1 || n > 4096)
-    throw UserError(what + " is " + std::string(text) + "; give a number from 1 to 4096");
+  if (n < 1 || n > most)
+    throw UserError(what + " is " + std::string(text) + "; give a number from 1 to " + std::to_string(most));
   return static_cast<int>(n);
 }
+
+constexpr std::uint64_t most_threads = 4096, most_resident = 65536;
 
 } // namespace
 
 int DeviceState::index_of(const std::string& name, const EmulatorOptions& options) {
   const std::string arch = canonical(name);
+  if (options.resident < 1 || options.resident > static_cast<int>(most_resident))
+    throw UserError("EmulatorOptions::resident is " + std::to_string(options.resident) +
+                    "; give a number from 1 to " + std::to_string(most_resident));
   Devices& all = devices();
   std::lock_guard lock(all.mutex);
   for (const auto& device : all.list)
@@ -142,6 +148,7 @@ std::string DeviceState::name() const {
     text += ",check=" + list;
   }
   if (options_.threads != usual.threads) text += ",threads=" + std::to_string(options_.threads);
+  if (options_.resident != usual.resident) text += ",resident=" + std::to_string(options_.resident);
   if (options_.counters) text += ",counters";
   if (options_.instruction_budget != usual.instruction_budget)
     text += ",budget=" + std::to_string(options_.instruction_budget);
@@ -240,7 +247,9 @@ EmulatorOptions parse_options(std::string_view text, std::source_location here) 
       else if (key == "budget")
         options.instruction_budget = parse_number(value, "budget");
       else if (key == "threads")
-        options.threads = parse_threads(value, "threads");
+        options.threads = parse_count(value, "threads", most_threads);
+      else if (key == "resident")
+        options.resident = parse_count(value, "resident", most_resident);
       else if (item == "counters")
         options.counters = true;
       else if (key == "check") {
@@ -248,7 +257,7 @@ EmulatorOptions parse_options(std::string_view text, std::source_location here) 
         std::replace(options.checks.begin(), options.checks.end(), '+', ',');
       } else
         throw UserError("an emulated device has no option \"" + std::string(key) +
-                        "\"; it has seed, check, threads, counters and budget");
+                        "\"; it has seed, check, threads, resident, counters and budget");
     } catch (const UserError& e) {
       throw UserError(here, e.what());
     }
@@ -267,7 +276,8 @@ EmulatorOptions EmulatorOptions::from_environment() {
   if (!environment.emulate_seed.empty())
     options.seed = emulated::parse_number(environment.emulate_seed, "KILN_EMULATE_SEED");
   if (!environment.emulate_threads.empty())
-    options.threads = emulated::parse_threads(environment.emulate_threads, "KILN_EMULATE_THREADS");
+    options.threads =
+        emulated::parse_count(environment.emulate_threads, "KILN_EMULATE_THREADS", emulated::most_threads);
   return options;
 }
 

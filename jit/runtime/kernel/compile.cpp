@@ -9,6 +9,7 @@
 #include <kiln/jit/base/float_environment.h>
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/cache/disk_cache.h>
+#include <kiln/jit/cpu/object/engine.h>
 #include <kiln/jit/cpu/rewrite/widen.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
@@ -80,6 +81,11 @@ public:
       compile();
     } catch (const UserError& e) {
       throw with_place(e, request_.where, request_.recorded.name);
+    } catch (const TargetError& e) {
+      if (!request_.device.is_cpu()) throw; // errors of drivers and tools name the kernel
+      throw TargetError((to_string(request_.where).empty() ? "" : to_string(request_.where) + ": ") +
+                        "kernel " + request_.recorded.name + " with the config {" +
+                        request_.config.to_string() + "}: " + e.what());
     }
     return result_;
   }
@@ -110,6 +116,8 @@ private:
       if (!payload) continue;
       try {
         backend_->load(*payload, *result_);
+      } catch (const cpu::NoExecutableMemory&) {
+        throw;
       } catch (const TargetError& e) {
         log_warning("a cached kernel is compiled again: " + std::string(e.what()));
         continue;

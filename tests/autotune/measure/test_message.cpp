@@ -53,8 +53,11 @@ TEST_CASE("measurements and arguments are preserved by messages, with infinities
   a.word = ~std::uint64_t{0};
   a.address = std::uint64_t{1} << 63;
   a.pinned = 2;
-  a.fill = {Fill::Kind::bytes, -3, 9, {0, 255, 10, 13}};
-  const Argument b = argument_from(tune::Message::from_cbor(tune::Message::to_cbor(to_message(a))));
+  const auto given = std::make_shared<SharedBytes>(4);
+  std::memcpy(given->data(), "\0\xff\n\r", 4);
+  a.fill = {Fill::Kind::bytes, -3, 9, given, 1};
+  const Argument b =
+      argument_from(tune::Message::from_cbor(tune::Message::to_cbor(to_message(a, given->descriptor()))));
   CHECK(b.dtype == a.dtype);
   CHECK(b.readonly);
   CHECK(b.extents == a.extents);
@@ -62,7 +65,10 @@ TEST_CASE("measurements and arguments are preserved by messages, with infinities
   CHECK(b.word == a.word);
   CHECK(b.address == a.address);
   CHECK(b.pinned == 2);
-  CHECK(b.fill.bytes == a.fill.bytes);
+  REQUIRE(b.fill.bytes);
+  CHECK(b.fill.bytes->size() == 4);
+  CHECK(std::memcmp(b.fill.bytes->data(), given->data(), 4) == 0);
+  CHECK(b.fill.first == 1);
   CHECK(b.fill.least == -3);
 }
 

@@ -50,7 +50,12 @@ inline RecordKey example_key(std::int64_t m = 512, std::string kernel = "matmul"
   key.silicon = "znver5:avx2+fma+avx512f:48K:1M:32M:2t";
   key.backend = "cpu";
   key.code_generation = 33;
-  key.tools = {.product = "AMD EPYC", .driver = "", .llvm = "22.1.8", .ptxas = "", .kiln = "0.1.0"};
+  key.tools = {.product = "AMD EPYC",
+               .driver = "",
+               .llvm = "22.1.8",
+               .ptxas = "",
+               .kiln = "0.1.0",
+               .verification = tune::verification_version};
   key.bucketing = "hybrid";
   return key;
 }

@@ -74,7 +74,8 @@ std::vector<std::string> offered_instead_of(const Config& present) {
   options.trials = 1;
   options.record = false;
   tune::search_in_background(
-      tune::make_task(compared, "", "N=" + std::to_string(20'000 + *present.get("times")), Device::cpu()),
+      // Another bucket for each config, since there is one search per bucket.
+      tune::make_task(compared, "", *present.get("times") == 1 ? "N=20000" : "N=40000", Device::cpu()),
       present, options, [&](const Config& config) { offered.push_back(config.to_string()); });
   tune::finish_background();
   return offered;

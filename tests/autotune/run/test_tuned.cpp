@@ -377,6 +377,57 @@ TEST_CASE("a config that was found with other tool versions is confirmed with at
   if (mode == tune::Mode::online) CHECK(compile_statistics().disk_hits == before_launch.disk_hits);
 }
 
+TEST_CASE(
+    "a config that older rules of verification confirmed is not used until a search confirms it again") {
+  const OwnCache cache;
+  const char* name = "row sums, of older rules";
+  Rows rows(90, 1500);
+  Stream stream;
+  tune::TunedOptions options = with_mode(tune::Mode::cached);
+  options.search.trials = 2;
+  tuned(row_sums(name), row_space(), options).tune(stream, options.search, rows.x, rows.out);
+  const auto found = tune::RecordStore::standard().bests(name);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0]->key->tools.verification == tune::verification_version);
+  tune::Record older = *found[0];
+  auto key = std::make_shared<tune::RecordKey>(*older.key);
+  key->tools.verification = 0; // as in a record that does not name the rules
+  older.key = key;
+  older.config = "BM=32,BN=16";
+  tune::Database::standard().publish(older);
+
+  const auto picked_in = [&](tune::Mode mode) {
+    return tuned(row_sums(name), row_space(), with_mode(mode)).pick(stream, rows.x, rows.out);
+  };
+  for (tune::Mode mode : {tune::Mode::cached, tune::Mode::deterministic, tune::Mode::tune}) {
+    CAPTURE(tune::name(mode));
+    CHECK_FALSE(picked_in(mode).known);
+    CHECK_FALSE(picked_in(mode).config.to_string() == older.config);
+  }
+  CHECK(picked_in(tune::Mode::cached).stale);
+  Rows close(92, 1500); // its neighbour is not used either
+  CHECK(tuned(row_sums(name), row_space(), with_mode(tune::Mode::cached))
+            .pick(stream, close.x, close.out)
+            .source.find("the database") == std::string::npos);
+
+  options = with_mode(tune::Mode::tune);
+  options.search.strategy = "learned";
+  std::size_t trials = 0;
+  bool tried = false;
+  options.search.progress = [&](const tune::SearchResult& so_far) {
+    trials = so_far.trials.size();
+    for (const tune::Trial& trial : so_far.trials)
+      tried |= tune::config_text(row_space().knobs(), trial.point) == older.config;
+    return true;
+  };
+  tuned(row_sums(name), row_space(), options).launch(stream, rows.x, rows.out);
+  stream.synchronize();
+  rows.check();
+  CHECK(tried); // it is a starting point
+  CHECK(trials <= 8);
+  CHECK(picked_in(tune::Mode::cached).known);
+}
+
 TEST_CASE("if compiling is forbidden, mode online keeps the compiled config") {
   const OwnCache cache;
   const auto kernel = row_sums("row sums, of a service");

@@ -40,6 +40,21 @@ struct Long { // a kernel that reads one tile of %x, and stores its result in %y
 
 } // namespace
 
+TEST_CASE("the code of a sort does not grow with the length of its lines") {
+  auto seconds = [](std::int64_t elements) {
+    Long k(elements);
+    Op* sort = k.b.create(Opcode::Sort, {k.tile}, {k.tile->type, k.tile->type.with_dtype(DType::I32)});
+    sort->set("axis", std::int64_t{0});
+    k.store(sort->result(0), k.zero);
+    k.store(k.b.cast(sort->result(1), DType::F32), k.b.index(elements));
+    return compile_seconds(k.kernel);
+  };
+  const double shortest = std::min(seconds(256), seconds(256));
+  const double longest = std::min(seconds(65536), seconds(65536));
+  CAPTURE(shortest, longest);
+  CHECK(longest < 2 * shortest + 0.5);
+}
+
 TEST_CASE("code grows linearly with the kernel: long chains, diamonds, many stores, deep branches") {
   { // every operation uses the one before twice, and no use can be folded
     Long k;

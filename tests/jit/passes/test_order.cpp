@@ -59,7 +59,7 @@ void check_pipeline(std::uint64_t seed, const std::vector<std::string_view>& nam
 TEST_CASE("passes in random order keep the meaning of random kernels") {
   test::Random random;
   KILN_SEED(random);
-  std::vector<std::string_view> all{"expand-grid", "canonicalize", "cse", "licm", "dce"};
+  std::vector<std::string_view> all{"expand-grid", "lower-views", "canonicalize", "cse", "licm", "dce"};
   for (int i = 0; i < test::rounds(200); ++i) {
     std::vector<std::string_view> names;
     for (int j = 0; j < 8; ++j)
@@ -68,7 +68,7 @@ TEST_CASE("passes in random order keep the meaning of random kernels") {
   }
 }
 
-TEST_CASE("the standard order leaves no names, no program_tile and no dim_size") {
+TEST_CASE("the standard order leaves no names, no program_tile, no dim_size and no views but parameters") {
   std::uint64_t first = test::fresh_seed();
   int before = 0, after = 0;
   for (std::uint64_t seed = first; seed < first + 100; ++seed) {
@@ -79,6 +79,8 @@ TEST_CASE("the standard order leaves no names, no program_tile and no dim_size")
     REQUIRE(lowered->dimensions().empty());
     walk(lowered->body,
          [](const Op& op) { CHECK_FALSE((op.is(Opcode::ProgramTile) || op.is(Opcode::DimSize))); });
+    walk(lowered->body,
+         [](const Op& op) { CHECK_FALSE((op.is(Opcode::ViewSlice) || op.is(Opcode::ViewOf))); });
     before += count_ops(*random.kernel);
     after += count_ops(*lowered);
   }

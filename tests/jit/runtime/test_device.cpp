@@ -104,8 +104,9 @@ TEST_CASE("a device that cannot be emulated is a user error at the caller's line
   CHECK(error("emulated:", line) ==
         "Device::emulated(\"\"): \"\" is no GPU architecture; write sm_80, sm_90a or sm_100a");
   CHECK_THAT(error("emulated:sm_80,check=rcaes", line), Catch::Contains("the check 'rcaes' is not known; "));
-  CHECK(error("emulated:sm_80,sed=1", line) ==
-        "an emulated device has no option \"sed\"; it has seed, check, threads, counters and budget");
+  CHECK(
+      error("emulated:sm_80,sed=1", line) ==
+      "an emulated device has no option \"sed\"; it has seed, check, threads, resident, counters and budget");
   CHECK(error("emulated:sm_80,seed=x", line) == "seed is \"x\"; give a number from 0 on");
 }
 

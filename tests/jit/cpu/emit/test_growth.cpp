@@ -1,5 +1,5 @@
-// Tests that code grows linearly with the operations of a kernel that reads tiles through several index maps, as
-// sorting networks and FFTs do, and that such kernels are right.
+// Tests that code grows linearly with the operations of a kernel that reads tiles through several index maps,
+// as sorting networks and FFTs do, and that such kernels are right.
 #include "jit/cpu/cpu_runner.h"
 #include "random_numbers.h"
 #include "test_seed.h"
@@ -114,7 +114,7 @@ private:
   }
   Value* step() {
     const std::int64_t half = std::int64_t{1} << number_(1, 7), rest = elements / 2 / half;
-    switch (number_(0, 5)) {
+    switch (number_(0, 6)) {
     case 0:
     case 1: return b_.binary(operation(), any(), any());
     case 2: return reshape(permute(reshape(any(), {2 * half, rest}), {1, 0}), {elements});
@@ -128,6 +128,15 @@ private:
       Value* v = permute(reshape(any(), {2, elements / 2}), {1, 0});
       Value *a = extract(v, 1, 0), *c = extract(v, 1, 1);
       return reshape(interleave(b_.binary(Opcode::Add, a, c), b_.binary(Opcode::Sub, a, c)), {elements});
+    }
+    case 5: { // partners that an index names
+      Op* range = b_.create(Opcode::Arange, {}, {type({elements})});
+      range->set("start", std::int64_t{0});
+      Value* flip = b_.splat(b_.constant(DType::I32, number_(0, elements - 1)), range->result()->type.shape);
+      Value* v = any();
+      Op* op = b_.create(Opcode::Gather, {v, b_.binary(Opcode::Xor, range->result(), flip)}, {v->type});
+      op->set("axis", std::int64_t{0});
+      return b_.binary(operation(), v, op->result());
     }
     default: { // sums of all pairs of a row and a column, of which the diagonal is one element of each
       Value* v = reshape(any(), {16, 16});

@@ -40,7 +40,7 @@ std::vector<char> entry_object(const char* callee) {
 TEST_CASE("code that cannot be linked is an error, and later code is loaded") {
   const std::vector<char> broken = entry_object("kiln_is_nowhere"), whole = entry_object(nullptr);
   for (int i = 0; i < 3; ++i) {
-    CHECK_THROWS_WITH(cpu::load_object(broken, "broken"), Contains("cannot link kernel broken"));
+    CHECK_THROWS_WITH(cpu::load_object(broken, "broken"), Contains("its code cannot be linked"));
     const auto code = cpu::load_object(whole, "whole");
     code->entry()(nullptr, nullptr, 0, 0);
   }

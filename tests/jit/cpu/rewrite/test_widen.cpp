@@ -8,9 +8,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 using namespace kiln;
 
@@ -32,8 +34,13 @@ template <class K> Names free_of(const K& kernel, const Config& config = {}) {
   return names;
 }
 
+// For views whose rows are contiguous.
 template <class K> Config chosen(const K& kernel, const Config& config, int threads = 2) {
-  return cpu::widened_config(*kernel.record(config), {config, {}}, threads);
+  const auto recorded = kernel.record(config);
+  const auto views = std::count_if(recorded->body.args.begin(), recorded->body.args.end(),
+                                   [](const auto& arg) { return arg->type.is_view(); });
+  return cpu::widened_config(
+      *recorded, {config, std::vector(static_cast<std::size_t>(views), LayoutClass::Unit)}, threads);
 }
 
 } // namespace

@@ -84,7 +84,57 @@ template <int Rank, int BiasRank> void check_random_shapes(std::mt19937_64& rand
   }
 }
 
+// Checks expressions on rows that are narrower than a vector, where operands repeat rows and columns.
+template <class T, int Rank> void check_narrow_rows(std::mt19937_64& random, int times) {
+  std::uniform_int_distribution<int> small(-8, 8); // so that results are exact
+  auto draw = [&] { return T(static_cast<float>(small(random))); };
+  for (int t = 0; t < times; ++t) {
+    std::vector<std::int64_t> extents{1 + static_cast<std::int64_t>(random() % 900),
+                                      2 + static_cast<std::int64_t>(random() % 15)};
+    if (Rank == 3) extents.insert(extents.begin(), 1 + static_cast<std::int64_t>(random() % 3));
+    auto row = extents, column = extents;
+    for (std::size_t a = 0; a + 1 < extents.size(); ++a)
+      row[a] = 1;
+    column.back() = 1;
+    RandomArray<T, Rank> x(random, extents, t % 4 != 0, draw), out(random, extents, t % 5 != 0, draw);
+    RandomArray<T, Rank> bias(random, row, t % 2 == 0, draw), scale(random, column, t % 3 == 0, draw);
+    const auto before = out.memory;
+    auto check = [&](auto expression, auto reference) {
+      auto expected = before;
+      RandomArray<T, Rank>::each(extents, [&](const auto& i) {
+        auto of_row = i, of_column = i;
+        for (std::size_t a = 0; a + 1 < extents.size(); ++a)
+          of_row[a] = 0;
+        of_column[extents.size() - 1] = 0;
+        expected[static_cast<std::size_t>(&out[i] - out.memory.data())] =
+            T(reference(float(x[i]), float(bias[of_row]), float(scale[of_column])));
+      });
+      for (bool interpreted : {false, true}) {
+        std::copy(before.begin(), before.end(), out.memory.begin()); // the view points to this memory
+        evaluate(out.view, expression, interpreted);
+        CAPTURE(t, interpreted, extents.back(), extents[extents.size() - 2]);
+        REQUIRE(std::equal(expected.begin(), expected.end(), out.memory.begin(),
+                           [](T a, T b) { return float(a) == float(b); }));
+      }
+    };
+    check(x.view + bias.view, [](float v, float b, float) { return v + b; });
+    check(x.view * scale.view, [](float v, float, float s) { return v * s; });
+    check(bias.view * scale.view, [](float, float b, float s) { return b * s; });
+    check(x.view + bias.view * scale.view, [](float v, float b, float s) { return v + b * s; });
+  }
+}
+
 } // namespace
+
+TEST_CASE("rows that are narrower than a vector equal the result of plain loops") {
+  auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  check_narrow_rows<float, 2>(random, 12);
+  check_narrow_rows<float, 3>(random, 6);
+  check_narrow_rows<bf16, 2>(random, 6);
+  check_narrow_rows<double, 2>(random, 4);
+}
 
 TEST_CASE("an expression over views of any rank, strides and broadcasting equals the result of plain loops") {
   auto seed = test::fresh_seed();

@@ -55,6 +55,81 @@ TEST_CASE("without KILN_DEBUG a device_assert does nothing") {
   REQUIRE(out == x);
 }
 
+// --- Indices into tiles, under KILN_DEBUG=1 ----------------------------------------------------------------
+
+TEST_CASE("an index of gather, take or narrow outside of the tile is an error with its line") {
+  ScopedOptions debug(debugging());
+  const auto gathers = kernel("gathers", [](View<const float, 1> x, View<const int, 1> at, View<float, 1> y) {
+    auto [i] = program_tile(y, BN);
+    y.tile(i).store(gather(x.tile(i).load(), at.tile(i).load(), BN));
+  });
+  const std::string gather_line = KILN_HERE(-2);
+  const auto takes = kernel("takes", [](View<const float, 1> x, Scalar<int> at, View<float, 1> y) {
+    auto [i] = program_tile(y, BN);
+    Tile t = x.tile(i).load();
+    y.tile(i).store(take(t, at, BN) + flip(t, BN) + sum(narrow(t, at, 2_c, BN)));
+  });
+  const std::string take_line = KILN_HERE(-2);
+  std::vector<float> x{1, 2, 3, 4}, y(4);
+  std::vector<int> at{3, 0, 4, -1};
+  Stream stream;
+  auto error_with = [&](auto&& launch) {
+    launch();
+    std::string error = error_of([&] { stream.synchronize(); });
+    stream.clear_error();
+    return error;
+  };
+  const std::string what =
+      ": device_assert failed: an index of gather, take or narrow lies outside the tile along "
+      "axis 0 (fix the index): ";
+  REQUIRE(error_with([&] {
+            gathers.launch(stream, {BN = 4}, TensorView(x), TensorView(at), TensorView(y));
+          }) == gather_line + what + "-1 >= 0 is false; kernel gathers, program (0), element 3");
+  at = {3, 0, 4, 1};
+  REQUIRE(error_with([&] {
+            gathers.launch(stream, {BN = 4}, TensorView(x), TensorView(at), TensorView(y));
+          }) == gather_line + what + "4 < 4 is false; kernel gathers, program (0), element 2");
+  REQUIRE(error_with([&] {
+            takes.launch(stream, {BN = 4}, TensorView(x), -1, TensorView(y));
+          }).starts_with(take_line + what + "-1 >= 0 is false"));
+  REQUIRE(error_with([&] {
+            takes.launch(stream, {BN = 4}, TensorView(x), 3, TensorView(y));
+          }).starts_with(take_line + what + "4 < 4 is false"));
+  takes.launch(stream, {BN = 4}, TensorView(x), 2, TensorView(y));
+  stream.synchronize();
+  REQUIRE(y == std::vector<float>{3 + 4 + 7, 3 + 3 + 7, 3 + 2 + 7, 3 + 1 + 7});
+  // The last index lies past the end of the tile of indices, where -1 - 1 is no index of the kernel.
+  const auto shifted = kernel("shifted", [](View<const float, 1> x, View<const int, 1> at, View<float, 1> y) {
+    auto [i] = program_tile(y, BN);
+    y.tile(i).store(gather(x.tile(i).load(), at.tile(i).load() - 1, BN));
+  });
+  const std::vector<int> one_based{4, 1, 2};
+  y.assign(3, 0);
+  shifted.launch(stream, {BN = 4}, TensorView(x), TensorView(one_based), TensorView(y));
+  stream.synchronize();
+  REQUIRE(y == std::vector<float>{4, 1, 2});
+}
+
+TEST_CASE("a position that is known while recording is checked then") {
+  std::vector<float> x(4), y(4);
+  Stream stream;
+  auto launch = [&](std::int64_t position) {
+    const auto takes = kernel("takes", [position](View<const float, 1> x, View<float, 1> y) {
+      auto [i] = program_tile(y, BN);
+      y.tile(i).store(broadcast(take(x.tile(i).load(), position, BN), BN));
+    });
+    takes.launch(stream, {BN = 4}, TensorView(x), TensorView(y));
+    stream.synchronize();
+  };
+  launch(3);
+  REQUIRE(error_of([&] { launch(-1); })
+              .ends_with("kernel \"takes\": take at -1 is outside the axis, whose positions are 0 to BN - 1; "
+                         "to count from the end "
+                         "write dim_size(BN) - 1"));
+  REQUIRE(error_of([&] { launch(4); }).find("position 4 is outside an axis whose extent is 4") !=
+          std::string::npos);
+}
+
 // --- Accesses by an index from memory or from a loop's state, under KILN_DEBUG=1 ---------------------------
 
 namespace {
@@ -105,6 +180,26 @@ TEST_CASE("a single element read or written outside of its view is an error when
     y.at(0).store(y.at(i).load(i < 100));
   });
   CHECK(checked_error(masked, 100) == "no error");
+}
+
+TEST_CASE("an index outside of a slice or of a view of a pointer is an error when debugging") {
+  const auto sliced = kernel("sliced", [](View<float, 1> y, View<const Index, 1> at) {
+    y.at(0).store(y.slice(0, 10, 30).at(at.at(0).load()).load() + 1.f);
+  });
+  const std::string slice_line = KILN_HERE(-2);
+  CHECK(checked_error(sliced, 19) == "no error");
+  const std::string error = checked_error(sliced, 20);
+  CHECK(error == slice_line +
+                     ": device_assert failed: a read by index lies outside the view (a slice of parameter 1) "
+                     "along axis 0 (mask it off or fix the index): 20 < 20 is false; kernel sliced, program "
+                     "(0)");
+  const auto made = kernel("made", [](View<float, 1> y, View<const Index, 1> at) {
+    raw::view(y.data(), {50}).at(at.at(0).load()).atomic_add(1.f);
+  });
+  CHECK(checked_error(made, 49) == "no error");
+  CHECK(checked_error(made, 50).find(
+            "an atomic by index lies outside the view (a view of a pointer) along axis 0") !=
+        std::string::npos);
 }
 
 TEST_CASE("an atomic outside of its view is an error when debugging") {

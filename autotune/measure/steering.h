@@ -1,0 +1,23 @@
+// Finds which arguments' contents decide where a kernel reads and writes, or how often its loops run.
+//
+// Made-up contents of such an argument may let a kernel read outside of its arrays or loop forever, and so
+// may NaN or infinities among given ones.
+#pragma once
+
+#include <kiln/dsl/ir/ir.h>
+
+#include <vector>
+
+namespace kiln::tune {
+
+struct Steering {
+  bool addresses = false; // influences an index or a pointer
+  bool control = false;   // influences a loop's condition or bounds, or a branch
+  bool any() const { return addresses || control; }
+};
+
+// Returns one for each parameter; the contents of scalars do not count. Follows values through arithmetic,
+// loops, branches, and memory that the kernel itself writes.
+std::vector<Steering> steering_of(const ir::Kernel& kernel);
+
+} // namespace kiln::tune

@@ -1,0 +1,21 @@
+// Contains the heuristic for the tile sizes of kernels on narrow rows.
+#include <kiln/ops/detail/narrow_rows.h>
+
+#include <kiln/jit/cpu/tuning.h>
+
+#include <bit>
+
+namespace kiln::ops::detail {
+
+std::optional<Config> narrow_config(Device device, const kiln::detail::StridedArray& x,
+                                    const kiln::detail::StridedArray& y) {
+  namespace tuning = cpu::tuning;
+  const std::int64_t rows = x.extents[0], columns = x.extents[1];
+  if (!device.is_cpu() || columns < 2 || columns > tuning::max_narrow_columns ||
+      rows < tuning::min_narrow_rows || x.strides[1] != 1 || y.strides[1] != 1)
+    return std::nullopt;
+  const auto height = std::bit_floor(static_cast<std::uint64_t>(tuning::narrow_rows_elements / columns));
+  return Config{BM = static_cast<std::int64_t>(height), BN = columns};
+}
+
+} // namespace kiln::ops::detail

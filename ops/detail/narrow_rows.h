@@ -1,0 +1,26 @@
+// Chooses tile sizes for kernels on narrow rows, whose vectors hold elements of as many rows.
+#pragma once
+
+#include <kiln/dsl/config.h>
+#include <kiln/dsl/language.h>
+#include <kiln/jit/runtime/assign/overlap.h>
+#include <kiln/jit/runtime/device.h>
+#include <kiln/ops/dims.h>
+
+#include <optional>
+
+namespace kiln::ops::detail {
+
+// BM and BN for kernels that take the transposed matrices, or none if the rows are long enough for vectors of
+// their own, if there are few of them, or if the device is no CPU.
+std::optional<Config> narrow_config(Device device, const kiln::detail::StridedArray& x,
+                                    const kiln::detail::StridedArray& y);
+
+// The expectations of such a kernel about its transposed matrices: one tile has all elements of a row.
+template <class T> void expect_narrow(const View<const T, 2>& x, const View<T, 2>& y) {
+  expects(x.cols() == y.cols(), "x's rows and y's rows");
+  expects(x.rows() == y.rows(), "x's columns and y's columns");
+  expects(x.rows() == dim_size(BN), "x's columns and BN");
+}
+
+} // namespace kiln::ops::detail
