@@ -119,6 +119,7 @@ Value* KernelEmitter::vector_end(Nest& nest, Value* first, std::int64_t most, st
     end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, limit);
   if (nest.limits.empty() && first == b_.getInt64(0))
     return b_.getInt64(static_cast<std::uint64_t>(most / step * step));
+  end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0)); // the difference must not wrap
   Value* columns = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(end, first), b_.getInt64(0));
   Value* rest = b_.CreateURem(columns, b_.getInt64(static_cast<std::uint64_t>(step)));
   return b_.CreateAdd(first, b_.CreateSub(columns, rest));
