@@ -1,6 +1,8 @@
 // Follows the old values of atomics to the addresses of stores.
 #include <kiln/autotune/measure/appended.h>
 
+#include <kiln/jit/passes/control_flow_values.h>
+
 #include <cstddef>
 #include <functional>
 #include <unordered_set>
@@ -11,7 +13,6 @@ namespace {
 
 using ir::Op;
 using ir::Opcode;
-using ir::Region;
 using ir::Value;
 
 class Places {
@@ -33,41 +34,14 @@ private:
   void flow(const Value* from, const Value* to) {
     if (depends(from)) from_atomics_.insert(to);
   }
-  void flow_yields(const Region& region, const std::vector<std::unique_ptr<Value>>& to,
-                   std::size_t first = 0) {
-    const Op* yield = region.terminator();
-    for (std::size_t i = 0; yield && i < yield->operands.size() && first + i < to.size(); ++i)
-      flow(yield->operands[i], to[first + i].get());
-  }
 
   void follow(const Op& op) {
-    if (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) {
-      from_atomics_.insert(op.result());
-    } else if (op.is(Opcode::For)) {
-      constexpr std::size_t bounds = 3; // lower, upper, step; the region's first argument is the index
-      for (std::size_t i = bounds; i < op.operands.size(); ++i) {
-        flow(op.operands[i], op.region()->args[i - bounds + 1].get());
-        flow(op.operands[i], op.result(static_cast<int>(i - bounds)));
-      }
-      flow_yields(*op.region(), op.region()->args, 1);
-      flow_yields(*op.region(), op.results);
-    } else if (op.is(Opcode::While)) {
-      for (std::size_t i = 0; i < op.operands.size(); ++i) {
-        flow(op.operands[i], op.region(0)->args[i].get());
-        flow(op.operands[i], op.region(1)->args[i].get());
-        flow(op.operands[i], op.result(static_cast<int>(i)));
-      }
-      flow_yields(*op.region(1), op.region(0)->args);
-      flow_yields(*op.region(1), op.region(1)->args);
-      flow_yields(*op.region(1), op.results);
-    } else if (op.is(Opcode::If)) {
-      flow_yields(*op.region(0), op.results);
-      flow_yields(*op.region(1), op.results);
-    } else {
-      for (const Value* operand : op.operands)
-        for (const auto& result : op.results)
-          flow(operand, result.get());
-    }
+    if (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) from_atomics_.insert(op.result());
+    const auto flows = [this](const Value* from, const Value* to) { flow(from, to); };
+    if (passes::each_control_flow(op, flows)) return;
+    for (const Value* operand : op.operands)
+      for (const auto& result : op.results)
+        flow(operand, result.get());
   }
 
   void look_at_store(const Op& op) {

@@ -2,6 +2,8 @@
 // used.
 #include <kiln/autotune/measure/steering.h>
 
+#include <kiln/jit/passes/control_flow_values.h>
+
 #include <unordered_map>
 
 namespace kiln::tune {
@@ -67,12 +69,6 @@ private:
     add(target.influenced_by, source.influenced_by);
     if (refers_to_memory(*to)) add(target.points_to, source.points_to);
   }
-  void flow_yields(const ir::Region& region, const std::vector<std::unique_ptr<Value>>& to,
-                   std::size_t first = 0) {
-    const Op* yield = region.terminator();
-    for (std::size_t i = 0; yield && i < yield->operands.size() && first + i < to.size(); ++i)
-      flow(yield->operands[i], to[first + i].get());
-  }
   // How often a loop runs, and which region is taken, influences the results.
   void flow_control(const Op& op) {
     for_each_control(op, [&](const Value* value) {
@@ -81,13 +77,11 @@ private:
     });
   }
 
-  static constexpr std::size_t bounds = 3; // of a `for`: lower, upper, step
-
   template <class F> static void for_each_control(const Op& op, F f) {
     if (op.is(Opcode::If)) f(op.operand(0));
     if (op.is(Opcode::While))
       if (const Op* yield = op.region(0)->terminator()) f(yield->operand(0));
-    for (std::size_t i = 0; op.is(Opcode::For) && i < bounds; ++i)
+    for (std::size_t i = 0; op.is(Opcode::For) && i < passes::for_bounds; ++i)
       f(op.operands[i]);
   }
   template <class F> static void for_each_address(const Op& op, F f) {
@@ -104,30 +98,10 @@ private:
 
   void follow(const Op& op) {
     flow_control(op);
-    if (op.is(Opcode::For)) {
-      for (std::size_t i = 0; i < bounds; ++i)
-        flow(op.operands[i], op.region()->args[0].get());
-      for (std::size_t i = bounds; i < op.operands.size(); ++i) {
-        flow(op.operands[i], op.region()->args[i - bounds + 1].get());
-        flow(op.operands[i], op.result(static_cast<int>(i - bounds)));
-      }
-      flow_yields(*op.region(), op.region()->args, 1);
-      flow_yields(*op.region(), op.results);
-    } else if (op.is(Opcode::While)) {
-      for (std::size_t i = 0; i < op.operands.size(); ++i) {
-        flow(op.operands[i], op.region(0)->args[i].get());
-        flow(op.operands[i], op.region(1)->args[i].get());
-        flow(op.operands[i], op.result(static_cast<int>(i)));
-      }
-      flow_yields(*op.region(1), op.region(0)->args);
-      flow_yields(*op.region(1), op.region(1)->args);
-      flow_yields(*op.region(1), op.results);
-    } else if (op.is(Opcode::If)) {
-      flow_yields(*op.region(0), op.results);
-      flow_yields(*op.region(1), op.results);
-    } else {
-      follow_simple(op);
-    }
+    for (std::size_t i = 0; op.is(Opcode::For) && i < passes::for_bounds; ++i)
+      flow(op.operands[i], op.region()->args[0].get());
+    const auto flows = [this](const Value* from, const Value* to) { flow(from, to); };
+    if (!passes::each_control_flow(op, flows)) follow_simple(op);
   }
 
   void follow_simple(const Op& op) {

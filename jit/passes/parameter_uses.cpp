@@ -2,6 +2,8 @@
 // computed as a fixed point, because loops carry pointers.
 #include <kiln/jit/passes/parameter_uses.h>
 
+#include <kiln/jit/passes/control_flow_values.h>
+
 #include <cstddef>
 #include <unordered_map>
 
@@ -47,45 +49,16 @@ private:
     if (const auto found = origins_.find(from); found != origins_.end()) add(to, Parameters(found->second));
   }
 
-  // What a region yields becomes `to`, or the arguments of a region from `first` on.
-  void flow_yields(const ir::Region& region, const std::vector<std::unique_ptr<Value>>& to,
-                   std::size_t first = 0) {
-    const Op* yield = region.terminator();
-    for (std::size_t i = 0; yield && i < yield->operands.size() && first + i < to.size(); ++i)
-      flow(yield->operands[i], to[first + i].get());
-  }
-
   void follow(const Op& op) {
-    if (op.is(Opcode::For)) {
-      constexpr std::size_t bounds = 3; // lower, upper, step; the region's first argument is the index
-      for (std::size_t i = bounds; i < op.operands.size(); ++i) {
-        flow(op.operands[i], op.region()->args[i - bounds + 1].get());
-        flow(op.operands[i], op.result(static_cast<int>(i - bounds)));
+    if (each_control_flow(op, [this](const Value* from, const Value* to) { flow(from, to); })) return;
+    for (const auto& result : op.results) {
+      if (!refers_to_memory(*result)) continue;
+      bool derived = false;
+      for (const Value* operand : op.operands) {
+        derived |= refers_to_memory(*operand);
+        flow(operand, result.get());
       }
-      flow_yields(*op.region(), op.region()->args, 1);
-      flow_yields(*op.region(), op.results);
-    } else if (op.is(Opcode::While)) {
-      for (std::size_t i = 0; i < op.operands.size(); ++i) {
-        flow(op.operands[i], op.region(0)->args[i].get());
-        flow(op.operands[i], op.region(1)->args[i].get());
-        flow(op.operands[i], op.result(static_cast<int>(i)));
-      }
-      flow_yields(*op.region(1), op.region(0)->args);
-      flow_yields(*op.region(1), op.region(1)->args);
-      flow_yields(*op.region(1), op.results);
-    } else if (op.is(Opcode::If)) {
-      flow_yields(*op.region(0), op.results);
-      flow_yields(*op.region(1), op.results);
-    } else {
-      for (const auto& result : op.results) {
-        if (!refers_to_memory(*result)) continue;
-        bool derived = false;
-        for (const Value* operand : op.operands) {
-          derived |= refers_to_memory(*operand);
-          flow(operand, result.get());
-        }
-        if (!derived) add(result.get(), Parameters(uses_.size(), true));
-      }
+      if (!derived) add(result.get(), Parameters(uses_.size(), true));
     }
   }
 
