@@ -1,7 +1,6 @@
 // Gives sizes as C++ integers, which are constants of the language with constant<N>.
-// expect: offset takes a dimension: a KILN_DIM, or a constant such as 64_c (constant<N> for a constexpr int
-// N) expect: offset takes a dimension: a KILN_DIM, or a constant such as 64_c (constant<N> for a constexpr
-// int N)
+// expect: offset takes a dimension: a KILN_DIM, or a constant such as 64_c (constant<N>
+// expect: offset takes a dimension: a KILN_DIM, or a constant such as 64_c (constant<N>
 #include <kiln/dsl/language.h>
 
 using namespace kiln;
