@@ -50,6 +50,7 @@ struct OutputCheck {
   bool unordered = false; // the elements may be in any order, so they are sorted before they are compared
   bool ignored = false;   // not compared, such as scratch memory
   // Compares instead of all of the above, in the process that tunes: returns what is wrong, or an empty text.
+  // An exception means that the output is wrong.
   std::function<std::string(const OutputValues&)> compare = {};
 };
 

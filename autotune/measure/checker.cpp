@@ -4,59 +4,22 @@
 #include <kiln/autotune/measure/appended.h>
 #include <kiln/autotune/measure/decoder.h>
 #include <kiln/autotune/measure/inject.h>
+#include <kiln/autotune/measure/kernel_numbers.h>
 #include <kiln/autotune/measure/noise.h>
 #include <kiln/autotune/measure/perturb.h>
-#include <kiln/jit/cli/support/text.h>
-#include <kiln/jit/passes/cost.h>
-#include <kiln/jit/passes/parameter_uses.h>
-#include <kiln/jit/passes/passes.h>
+#include <kiln/autotune/measure/sorted.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <functional>
-#include <iterator>
 #include <numeric>
 
 namespace kiln::tune {
 
 namespace {
-
-constexpr Pattern patterns[] = {Pattern::first, Pattern::second};
-
-// The bytes that checks need on the host: the inputs, a perturbed copy of one and, for each output, the
-// reference's values, how far they move, the values of a launch, and the patterns that it is filled with.
-std::int64_t host_bytes(const MemoryPlan& plan) {
-  std::int64_t total = 0, largest = 0;
-  for (const Block& block : plan.blocks) {
-    if (block.read) largest = std::max(largest, block.bytes);
-    if (block.written) total += block.bytes / size_of(block.dtype) * static_cast<std::int64_t>(sizeof(float));
-    total += (block.read ? block.bytes : 0) +
-             (block.written ? block.bytes * (block.read ? 2 : 2 + static_cast<int>(std::size(patterns))) : 0);
-  }
-  return total + largest;
-}
-
-void check_room(Device device, std::int64_t needed, std::int64_t arrays) {
-  const std::int64_t memory = device.properties().memory_bytes;
-  if (memory <= 0 || needed <= memory - memory / 8) return;
-  const auto text = [](std::int64_t bytes) { return cli::bytes_text(static_cast<double>(bytes)); };
-  throw UserError("the measured launch has " + text(arrays) + " of arrays and needs " + text(needed) +
-                  " to be measured and checked, but " + to_string(device) + " has only " + text(memory) +
-                  "; choose smaller sizes");
-}
-
-MemoryPlan plan_with_room(const Situation& s, const ir::Kernel& kernel) {
-  MemoryPlan plan = plan_memory(s.arguments, kernel);
-  const std::int64_t arrays = plan.bytes(), host = host_bytes(plan);
-  const bool cuda = s.device.kind() == DeviceKind::Cuda;
-  check_room(s.device, cuda ? arrays : arrays + host, arrays);
-  check_room(Device::cpu(), cuda ? host : arrays + host, arrays);
-  return plan;
-}
 
 std::unique_ptr<ArraySet> make_set(const Situation& s, const Inputs& inputs, Stream& stream) {
   const Surroundings surroundings = s.device.is_cpu() ? Surroundings::pages : Surroundings::bytes;
@@ -93,45 +56,6 @@ double share_that_varies(const ReferenceOutput& first, const std::vector<unsigne
   return elements ? static_cast<double>(varying) / static_cast<double>(elements) : 0;
 }
 
-// The floating-point operations for each element that is written. Unknown sizes count as a long sum.
-double terms_per_element(const Situation& s, const MemoryPlan& plan, const LoadedCandidate& c) {
-  constexpr double unknown = 1024;
-  try {
-    const auto lowered = passes::lower_generic(
-        c.kernel->recorded(), {config_for(s.device, c.kernel->config_of(c.config)), {}, false});
-    passes::KnownArguments known;
-    for (std::uint64_t word : imagined_words(plan, s.arguments))
-      known.words.emplace_back(word);
-    if (c.grid) known.grid = {c.grid->x, c.grid->y, c.grid->z};
-    const double flops = passes::cost_of(*lowered, known).flops;
-    double elements = 0;
-    for (const Block& block : plan.blocks)
-      if (block.written) elements += static_cast<double>(block.bytes / size_of(block.dtype));
-    return std::isfinite(flops) ? std::max(1.0, flops / std::max(1.0, elements)) : unknown;
-  } catch (const Error&) {
-    return unknown;
-  }
-}
-
-// Whether the kernel rounds floats to whole numbers or compares them.
-bool decides_by_floats(const ir::Kernel& kernel) {
-  bool found = false;
-  ir::walk(kernel.body, [&](const ir::Op& op) {
-    if (op.operands.empty() || !is_float(op.operand(0)->type.dtype)) return;
-    const ir::OpClass kind = op.info().cls;
-    found |= op.is(ir::Opcode::Round) || op.is(ir::Opcode::Floor) || op.is(ir::Opcode::Ceil) ||
-             op.is(ir::Opcode::Trunc) || kind == ir::OpClass::Compare ||
-             (op.is(ir::Opcode::Cast) && !is_float(op.result()->type.dtype));
-  });
-  return found;
-}
-
-std::string percent_text(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%", 100 * share);
-  return text;
-}
-
 // Injects damage that the checks must find.
 void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& set) {
   if (fault == "guard" && !set.arrays().empty())
@@ -143,31 +67,6 @@ void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& s
 }
 
 } // namespace
-
-void sort_elements(std::vector<unsigned char>& values, DType dtype,
-                   const std::vector<unsigned char>& poisoned) {
-  const auto size = static_cast<std::size_t>(size_of(dtype));
-  const Decoder decode(dtype);
-  struct Element {
-    double value;
-    std::uint64_t bits;
-    bool operator<(const Element& other) const {
-      if (std::isnan(value) != std::isnan(other.value)) return std::isnan(other.value);
-      return value != other.value && !std::isnan(value) ? value < other.value : bits < other.bits;
-    }
-  };
-  std::vector<Element> elements;
-  for (std::size_t at = 0; at < values.size(); at += size) {
-    if (!poisoned.empty() && std::memcmp(&values[at], &poisoned[at], size) == 0) continue;
-    Element e{decode(&values[at]), 0};
-    std::memcpy(&e.bits, &values[at], size);
-    elements.push_back(e);
-  }
-  std::sort(elements.begin(), elements.end());
-  if (!poisoned.empty()) values = poisoned;
-  for (std::size_t i = 0; i < elements.size(); ++i)
-    std::memcpy(&values[i * size], &elements[i].bits, size);
-}
 
 std::vector<Checker::How> Checker::ways_to_compare(const Situation& s, const MemoryPlan& plan,
                                                    const ir::Kernel& kernel) {
@@ -204,19 +103,10 @@ std::vector<Checker::How> Checker::ways_to_compare(const Situation& s, const Mem
   return how;
 }
 
-Inputs::Inputs(const Situation& situation, const ir::Kernel& kernel, Values values)
-    : plan(plan_with_room(situation, kernel)),
-      contents(make_contents(plan, situation.arguments, situation.seed, values, situation.positive)) {}
-
 Measurement outcome_of(const Verdict& verdict) {
   if (verdict.kind == Verdict::Kind::right) return {};
   return failed(verdict.kind == Verdict::Kind::not_a_number ? Status::not_a_number : Status::wrong_result,
                 verdict.error);
-}
-
-bool has_room_apart(Device device, std::int64_t bytes) {
-  const std::int64_t memory = device.properties().memory_bytes;
-  return memory <= 0 || bytes < memory / 16;
 }
 
 Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedCandidate& reference,
@@ -463,12 +353,6 @@ Verdict Checker::ask_to_compare(std::size_t i, const std::vector<unsigned char>&
   return v;
 }
 
-// Blocks are in the order of their addresses.
-static void sort_by_parameter(std::vector<OutputComparison>& outputs) {
-  std::sort(outputs.begin(), outputs.end(),
-            [](const OutputComparison& a, const OutputComparison& b) { return a.parameter < b.parameter; });
-}
-
 Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
   Checked checked;
   for (Pattern pattern : patterns) {
@@ -490,55 +374,6 @@ Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness)
   }
   sort_by_parameter(checked.outputs);
   return checked;
-}
-
-std::vector<OutputComparison> Checker::comparable() const {
-  std::vector<OutputComparison> all;
-  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-    if (outputs_[i].values.empty() || how_[i].ignored || how_[i].declared.compare) continue;
-    all.push_back(
-        compare(outputs_[i], outputs_[i].values, poison_of(i, Pattern::first), allowance_for(reference_, i))
-            .compared);
-    all.back().parameter = how_[i].parameter;
-    all.back().unordered = how_[i].sorted;
-    all.back().elements = how_[i].elements;
-  }
-  sort_by_parameter(all);
-  return all;
-}
-
-std::string Checker::incomparable(bool* by_values) const {
-  constexpr double most_varying = 0.1;
-  const std::string remedy = "; tune with arguments that hold real data, or say in TunedOptions::outputs how "
-                             "this parameter is compared ({.parameter = ";
-  const std::vector<passes::ParameterUse> uses = passes::parameter_uses(reference_.kernel->recorded());
-  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-    const ReferenceOutput& output = outputs_[i];
-    const auto parameter = static_cast<std::size_t>(how_[i].parameter);
-    if (output.values.empty() || how_[i].ignored || how_[i].declared.compare || !uses[parameter].written)
-      continue;
-    const std::string number = std::to_string(how_[i].parameter),
-                      what = "parameter " + number + " (" + std::string(kiln::name(output.dtype)) + "): ";
-    if (how_[i].varying > most_varying && how_[i].declared.relative == 0 && how_[i].declared.absolute == 0)
-      return what + "the default computes something else in a second launch with the same inputs, for " +
-             percent_text(how_[i].varying) +
-             " of the elements; if only their order differs, declare it in "
-             "TunedOptions::outputs ({.parameter = " +
-             number + ", .unordered = true})";
-    const OutputComparison c =
-        compare(output, output.values, poison_of(i, Pattern::first), allowance_for(reference_, i)).compared;
-    if (c.compared > 0) continue;
-    const bool none_written =
-        std::all_of(output.unwritten.begin(), output.unwritten.end(), [](bool b) { return b; }) &&
-        !output.unwritten.empty();
-    if (by_values) *by_values = !none_written;
-    return what + "none of its " + std::to_string(how_[i].elements) + " elements can be compared, because " +
-           (none_written ? "the default writes none of them with these inputs"
-                         : "all that the default writes are NaN or infinite with these inputs, or become so "
-                           "when the inputs change by a rounding error") +
-           remedy + number + ", .ignored = true})";
-  }
-  return {};
 }
 
 } // namespace kiln::tune

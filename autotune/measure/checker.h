@@ -12,6 +12,7 @@
 
 #include <kiln/autotune/measure/arrays.h>
 #include <kiln/autotune/measure/compare.h>
+#include <kiln/autotune/measure/inputs.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
 #include <kiln/autotune/measure/perturb.h>
 
@@ -22,16 +23,6 @@
 namespace kiln::tune {
 
 constexpr int perturbed_runs = 4; // of the reference
-
-// The memory plan of a launch and its contents. Throws UserError before allocating if measuring takes more
-// memory than the machine has.
-struct Inputs {
-  Inputs(const Situation& situation, const ir::Kernel& kernel, Values values = Values::usual);
-  Inputs(const Inputs&) = delete; // other objects refer to it
-
-  MemoryPlan plan;
-  Contents contents;
-};
 
 class Checker {
 public:
@@ -112,14 +103,7 @@ private:
   std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };
 
-// Sorts elements by value. Those that still hold the pattern come last; `poisoned` may be empty.
-void sort_elements(std::vector<unsigned char>& values, DType dtype,
-                   const std::vector<unsigned char>& poisoned);
-
 // Converts a verdict to a measurement that is ok, wrong_result or not_a_number.
 Measurement outcome_of(const Verdict& verdict);
-
-// Returns whether there is enough memory for another copy of a launch's arrays.
-bool has_room_apart(Device device, std::int64_t bytes);
 
 } // namespace kiln::tune

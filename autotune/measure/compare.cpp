@@ -261,4 +261,9 @@ Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char>
   return Comparison(reference, values, poisoned, allowance, strictness).run();
 }
 
+void sort_by_parameter(std::vector<OutputComparison>& outputs) {
+  std::sort(outputs.begin(), outputs.end(),
+            [](const OutputComparison& a, const OutputComparison& b) { return a.parameter < b.parameter; });
+}
+
 } // namespace kiln::tune

@@ -58,4 +58,7 @@ Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char>
                 std::span<const unsigned char> poisoned, const Allowance& allowance,
                 Strictness strictness = Strictness::all);
 
+// Sorts by parameter; blocks of memory are in the order of their addresses.
+void sort_by_parameter(std::vector<OutputComparison>& outputs);
+
 } // namespace kiln::tune

@@ -60,6 +60,17 @@ std::pair<std::int64_t, std::int64_t> reach_of(const OutputValues& v) {
   return {-low * size_of(v.dtype), (high + 1) * size_of(v.dtype)};
 }
 
+// What a function that compares says. One that throws does not find its output right.
+std::string says(const std::function<std::string(const OutputValues&)>& compare, const OutputValues& both) {
+  try {
+    return compare(both);
+  } catch (const std::exception& e) {
+    return std::string("an exception, ") + e.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
+
 Message compared(const Workload& workload, const Message& question) {
   const int parameter = question.at("parameter");
   const auto prefix = question.at("files").get<std::string>();
@@ -68,12 +79,13 @@ Message compared(const Workload& workload, const Message& question) {
     const Bytes values = read_bytes(prefix + "0"), reference = read_bytes(prefix + "1");
     const std::int64_t before = question.at("before");
     const Argument& a = workload.arguments.at(static_cast<std::size_t>(parameter));
-    return {{"wrong", check.compare({.values = values.data() + before,
-                                     .reference = reference.data() + before,
-                                     .dtype = a.dtype,
-                                     .extents = question.at("extents").get<std::vector<std::int64_t>>(),
-                                     .strides = a.strides,
-                                     .bytes = a.bytes})}};
+    const OutputValues both = {.values = values.data() + before,
+                               .reference = reference.data() + before,
+                               .dtype = a.dtype,
+                               .extents = question.at("extents").get<std::vector<std::int64_t>>(),
+                               .strides = a.strides,
+                               .bytes = a.bytes};
+    return {{"wrong", says(check.compare, both)}};
   }
   return {{"error", "there is no function that compares parameter " + std::to_string(parameter)}};
 }

@@ -1,6 +1,7 @@
 // Compares a candidate's result on the device with the interpreter of tile IR.
 #include <kiln/autotune/measure/trial_runner.h>
 
+#include <kiln/autotune/measure/sorted.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/interpreter.h>
 

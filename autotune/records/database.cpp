@@ -47,7 +47,7 @@ const char* name(Source source) {
   case Source::none: return "nothing";
   case Source::user: return "the user's wisdom";
   case Source::project: return "the program's wisdom";
-  case Source::cache: return "the tuning records";
+  case Source::cache: return "the database";
   }
   return "nothing";
 }

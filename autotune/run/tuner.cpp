@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace kiln::tune {
@@ -118,6 +119,26 @@ const Measurement* Tuning::of(const Point& point) const {
   return nullptr;
 }
 
+// Where the kernel makes a pointer from a number; null: nowhere.
+static const ir::Op* reads_address(const ir::Kernel& kernel) {
+  const ir::Op* found = nullptr;
+  ir::walk(kernel.body, [&](const ir::Op& op) {
+    if (op.is(ir::Opcode::Bitcast) && op.result()->type.pointer && !op.operand(0)->type.pointer) found = &op;
+  });
+  return found;
+}
+
+static void check_outputs(const Task& task) {
+  for (const OutputCheck& check : task.outputs) {
+    const auto is_bound = [](double v) { return std::isfinite(v) && v >= 0; };
+    if (is_bound(check.relative) && is_bound(check.absolute) && is_bound(check.share) && check.share <= 1)
+      continue;
+    throw UserError("tuning " + task.kernel + ": TunedOptions::outputs gives parameter " +
+                    std::to_string(check.parameter) + " a tolerance that is none; relative and absolute " +
+                    "must be numbers from 0 on, and share a number from 0 to 1");
+  }
+}
+
 void check_tunable(const Task& task) {
   if (is_empty(task.problem))
     throw UserError("tuning " + task.kernel + " for " + task.problem.to_string() +
@@ -126,6 +147,21 @@ void check_tunable(const Task& task) {
     throw UserError("tuning " + task.kernel +
                     " compiles kernels, which the compile policy forbids; tune with " +
                     "KILN_COMPILE_POLICY=allow, and ship the result with `kiln records export`");
+  const auto kernel = task.canonical();
+  if (const ir::Op* op = reads_address(*kernel))
+    throw UserError(
+        "tuning " + task.kernel + ": the kernel makes a pointer from a number (" + to_string(op->loc) +
+        "), and the memory at that address does not exist in the processes that measure; pass the "
+        "memory as a parameter, or choose the config yourself");
+}
+
+static void keep_last_of_each_parameter(std::vector<OutputCheck>& checks) {
+  std::vector<OutputCheck> last;
+  for (OutputCheck& check : checks) {
+    std::erase_if(last, [&](const OutputCheck& other) { return other.parameter == check.parameter; });
+    last.push_back(std::move(check));
+  }
+  checks = std::move(last);
 }
 
 Tuning tune(const Task& given, const TuneOptions& requested) {
@@ -138,6 +174,8 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   const auto own = std::make_shared<Task>(given);
   own->deterministic |= options.deterministic;
   own->outputs.insert(own->outputs.end(), options.outputs.begin(), options.outputs.end());
+  keep_last_of_each_parameter(own->outputs);
+  check_outputs(*own);
   tuning.task = own;
   const Task& task = *tuning.task;
   tuning.space = std::make_shared<BoundSpace>(task.bound_space());

@@ -42,8 +42,9 @@ struct TuneOptions {
   bool cold = true;           // time with inputs in memory, as after other work; false: in the caches
   bool record = true;         // write trials and the winner to the database
   bool deterministic = false; // search only configs that add in the order of the first seed
-  std::vector<OutputCheck> outputs = {}; // how outputs are compared; adds to those of TunedOptions
-  Progress progress = {};                // called after each trial
+  // How outputs are compared, in addition to TunedOptions::outputs. The last check of a parameter counts.
+  std::vector<OutputCheck> outputs = {};
+  Progress progress = {};                                // called after each trial
   std::function<void(const std::string&)> announce = {}; // called with "measuring the default" and the like
   // The value of interruptions() when the caller began, if that was before it called tune(). Any interruption
   // since then ends the run at once.

@@ -1,8 +1,10 @@
 // Compiles a kernel: CPU rewrites, emission, separate compilation of shared routines, code generation.
 #include <kiln/jit/cpu/compiler.h>
 
+#include <kiln/jit/cpu/abi.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/object/code_generation.h>
+#include <kiln/jit/cpu/object/outline.h>
 #include <kiln/jit/cpu/object/routines.h>
 #include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/emit/module_text.h>
@@ -32,6 +34,7 @@ CompiledObject compile(const ir::Kernel& bound, const Target& target, const Comp
   if (options.keep_llvm) result.llvm_before = emit::text_of(module);
   RoutineObjects routines;
   if (options.share_routines) routines = take_routines(module, target);
+  outline_parts(*module.getFunction(entry_name), emitter.parts(), options.whole_instructions);
   emit::verify(module);
   optimize(module, *machine);
   if (options.keep_llvm) result.llvm_after = emit::text_of(module);

@@ -22,6 +22,9 @@ constexpr std::int64_t program_samples = 64, loop_samples = 16, inner_loop_sampl
 // even for deeply nested loops.
 constexpr std::int64_t operation_budget = 2'000'000;
 
+// The iterations of a loop with an unknown trip count, as far as sums are concerned.
+constexpr double unknown_trips = 1024;
+
 // The costs that are added up. The last traffic is that of accesses whose parameter is unknown.
 struct Sums {
   std::vector<Traffic> traffic;
@@ -66,6 +69,7 @@ public:
     cost.in_bounds_flops = sums_.in_bounds_flops;
     cost.integer_ops = sums_.integer_ops;
     cost.reductions = sums_.reductions;
+    cost.longest_sum = longest_sum_;
     cost.elsewhere = sums_.traffic.back();
     sums_.traffic.pop_back();
     cost.parameters = sums_.traffic;
@@ -229,6 +233,18 @@ private:
       add_arithmetic(op, weight);
   }
 
+  // Counts `terms` that a sum in the innermost loop has in each iteration.
+  void add_terms(std::int64_t terms) {
+    longest_sum_ = std::max(longest_sum_, accumulating_trips_ * static_cast<double>(terms));
+  }
+
+  // The extent of the axis that a reduction, a scan or a dot combines.
+  static std::int64_t combined_extent(const Op& op) {
+    const Shape& shape = op.operand(0)->type.shape;
+    return op.is(Opcode::Dot) ? shape.back().value()
+                              : shape[static_cast<std::size_t>(op.integer("axis"))].value();
+  }
+
   void add_flops(double whole, double in_bounds) {
     current_.flops += whole;
     current_.in_bounds_flops += in_bounds;
@@ -257,12 +273,12 @@ private:
   }
 
   void add_dot(const Op& op, double weight) {
-    const Type& a = op.operand(0)->type;
     double work = 2 * weight * static_cast<double>(op.result()->type.numel()) *
-                  static_cast<double>(a.shape.back().value());
-    if (is_float(op.result()->type.dtype))
+                  static_cast<double>(combined_extent(op));
+    if (is_float(op.result()->type.dtype)) {
       add_flops(work, weight * in_bounds_.flops_of_dot(op));
-    else
+      add_terms(combined_extent(op));
+    } else
       current_.integer_ops += work;
   }
 
@@ -278,6 +294,8 @@ private:
       if (inner->num_results() != 1 || inner->num_operands() == 0 || cls == OpClass::Convert ||
           cls == OpClass::Shape)
         continue;
+      if (is_float(inner->result()->type.dtype) && (cls == OpClass::Binary || cls == OpClass::Ternary))
+        add_terms(combined_extent(op));
       if (is_float(inner->operand(inner->num_operands() - 1)->type.dtype))
         add_flops(elements * flops_of(inner->code),
                   weight * in_bounds_.elements(op.operand(0)) * flops_of(inner->code));
@@ -385,14 +403,25 @@ private:
       in_bounds_.set(to[first_to + i].get(), extents[i]);
   }
 
+  // A loop that carries floats may add to them in each iteration.
+  void enter_accumulation(const Op& op, double trips) {
+    if (std::none_of(op.results.begin(), op.results.end(),
+                     [](const auto& r) { return !r->type.pointer && is_float(r->type.dtype); }))
+      return;
+    accumulating_trips_ *= std::max(1.0, trips);
+    add_terms(1);
+  }
+
   void walk_for(const Op& op, double weight) {
     auto lower = integer(op.operand(0)), upper = integer(op.operand(1)), step = integer(op.operand(2));
     std::vector<Known> carried = scalars(op.operands, 3);
     const Region& body = *op.region();
     ++depth_;
+    const double trips_outside = accumulating_trips_;
     if (!lower || !upper || !step || *step <= 0) {
       assume(op, "the trip count of this loop is not known, so one iteration is counted");
       std::fill(carried.begin(), carried.end(), std::nullopt);
+      enter_accumulation(op, unknown_trips);
       enter(body, 0, {});
       walk_region(body, weight);
     } else {
@@ -401,6 +430,7 @@ private:
               ? static_cast<std::int64_t>((static_cast<__int128>(*upper) - *lower + *step - 1) / *step)
               : 0;
       std::int64_t next = 0;
+      enter_accumulation(op, static_cast<double>(trips));
       carry_tiles(op.operands, 3, trips > 0 ? body.args : op.results, trips > 0 ? 1 : 0);
       std::int64_t limit = operations_ > operation_budget ? 2
                            : depth_ == 1                  ? loop_samples
@@ -418,15 +448,19 @@ private:
       }
     }
     --depth_;
+    accumulating_trips_ = trips_outside;
     leave(op, carried);
   }
 
   void walk_while(const Op& op, double weight) {
     assume(op, "the trip count of this loop is not known, so one iteration is counted");
+    const double trips_outside = accumulating_trips_;
+    enter_accumulation(op, unknown_trips);
     for (const auto& region : op.regions) {
       enter(*region, 0, {});
       walk_region(*region, weight);
     }
+    accumulating_trips_ = trips_outside;
     leave(op, {});
   }
 
@@ -470,6 +504,8 @@ private:
   InBoundsExtents in_bounds_;
   Sums sums_, current_{0};
   int depth_ = 0;
+  double accumulating_trips_ = 1; // of the loops around an operation that carry floats
+  double longest_sum_ = 1;
   double sampled_programs_ = 0;
   std::int64_t operations_ = 0;
   std::unordered_set<const Op*> assumed_;

@@ -45,6 +45,9 @@ struct Cost {
   double in_bounds_flops = 0; // of elements that come from inside of views
   double integer_ops = 0;     // on tiles; scalar index arithmetic is not counted
   double reductions = 0;      // values that reductions compute; each ends with steps over a vector's lanes
+  // The largest number of terms that reductions, dots and loops around them may add up in one value, at least
+  // 1. A loop with an unknown trip count is taken to have 1024 iterations here.
+  double longest_sum = 1;
   // The number of programs of the grid. If it is unknown, all figures are those of one program.
   std::optional<double> programs;
   double sampled_programs = 0; // how many were evaluated

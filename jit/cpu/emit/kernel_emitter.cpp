@@ -142,11 +142,27 @@ void KernelEmitter::emit_program(Value* program, Values coordinates) {
 void KernelEmitter::emit_region(const ir::Region& region) {
   ++region_depth_;
   const int outer = std::exchange(scope_, ++scopes_);
-  for (const auto& op : region.ops)
-    if (!op->is(Opcode::Yield)) emit_op(*op);
+  Parts parts;
+  for (const auto& op : region.ops) {
+    if (op->is(Opcode::Yield)) continue;
+    emit_op(*op);
+    if (pending_.empty()) begin_part(parts);
+  }
   flush();
+  begin_part(parts);
+  parts_.push_back(std::move(parts));
   scope_ = outer;
   --region_depth_;
+}
+
+// Begins a part of the region's code, if loops have been emitted since the last one began.
+void KernelEmitter::begin_part(Parts& parts) {
+  llvm::BasicBlock* here = b_.GetInsertBlock();
+  if (!parts.empty() && here == parts.back()) return;
+  auto* next = llvm::BasicBlock::Create(context_, "part", function_);
+  b_.CreateBr(next);
+  b_.SetInsertPoint(next);
+  parts.push_back(next);
 }
 
 void KernelEmitter::locate(const ir::Op& op) {

@@ -16,6 +16,7 @@
 #include <kiln/jit/cpu/facts/grouped_product.h>
 #include <kiln/jit/cpu/facts/needed_extents.h>
 #include <kiln/jit/cpu/facts/plan.h>
+#include <kiln/jit/cpu/object/outline.h>
 #include <kiln/jit/cpu/target.h>
 #include <kiln/jit/emit/atomics.h>
 #include <kiln/jit/emit/elementwise.h>
@@ -51,6 +52,7 @@ public:
                 const NumberOptions& numbers, const DotTarget& dot_target, const EmitOptions& options);
   void run();
   std::int64_t scratch_bytes() const { return scratch_bytes_; }
+  const std::vector<Parts>& parts() const { return parts_; } // of the code that run() emits
 
 private:
   // kernel_emitter.cpp: entry, regions and scalars
@@ -59,6 +61,7 @@ private:
   Values coordinates_of(llvm::Value* number, const Values& grid);
   void emit_program(llvm::Value* program, Values coordinates);
   void emit_region(const ir::Region& region); // everything but the terminator
+  void begin_part(Parts& parts);
   void emit_op(const ir::Op& op);
   void emit_scalar(const ir::Op& op);
   llvm::Value* scalar(const ir::Value* v);
@@ -260,7 +263,7 @@ private:
     struct Host { // a vector loop that every program executes
       llvm::PHINode* index;
       std::int64_t step, lanes;
-      unsigned instructions;
+      std::size_t instructions;
     };
     std::vector<Host> hosts;
   };
@@ -456,8 +459,9 @@ private:
   std::unordered_map<const ir::Value*, OwnCopy> own_copies_;
   Deferral deferral_;
   int region_depth_ = 0;
-  int scope_ = 0;  // the current scope: a region, or an alternative of a store; 0: the function
-  int scopes_ = 0; // number of scopes so far
+  std::vector<Parts> parts_; // of each region; those of inner regions come first
+  int scope_ = 0;            // the current scope: a region, or an alternative of a store; 0: the function
+  int scopes_ = 0;           // number of scopes so far
   std::vector<Root> pending_;
   std::vector<std::int64_t> pending_domain_;
 

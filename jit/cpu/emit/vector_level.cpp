@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -311,11 +312,21 @@ void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
   each_reduction([&](const Root& root, std::size_t r) { e_.finish_reduction(nest_, root, total[r], at_); });
 }
 
+// The number of instructions in the blocks that have been added to the function after `last`.
+static std::size_t instructions_after(const llvm::BasicBlock& last) {
+  const llvm::Function& function = *last.getParent();
+  std::size_t count = 0;
+  for (auto block = std::next(last.getIterator()); block != function.end(); ++block)
+    count += block->size();
+  return count;
+}
+
 // Emits the fast part from column `first` on, which covers a multiple of `whole` columns. Its end is known
 // only after its body has shown which views it accesses.
 Value* KernelEmitter::VectorLevel::fast_part(Value* first, std::int64_t whole) {
   auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
-  const unsigned before = hosts_ ? e_.function_->getInstructionCount() : 0;
+  llvm::BasicBlock *here = b_.GetInsertBlock(), *last = &e_.function_->back();
+  const std::size_t before = here->size();
   llvm::PHINode* index = nullptr;
   Loop loop = emit_loop(b_, first, open_end, constant(chunk_), flat_,
                         [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
@@ -337,7 +348,7 @@ Value* KernelEmitter::VectorLevel::fast_part(Value* first, std::int64_t whole) {
   flat_ = loop.results;
   if (hosts_)
     e_.deferral_.hosts.push_back(
-        {index, chunk_, nest_.native_lanes, e_.function_->getInstructionCount() - before});
+        {index, chunk_, nest_.native_lanes, here->size() - before + instructions_after(*last)});
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(loop.preheader_end);
   Value* end = e_.vector_end(nest_, first, extent_, std::max(chunk_, whole));

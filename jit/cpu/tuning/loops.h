@@ -154,4 +154,11 @@ inline constexpr std::int64_t sums_per_copied_element = 4;
 // chunks | Emerald Rapids | 8 of 8192 floats 0.8 ns an element in place of 8.1 with whole sorts | 2026-11-28
 inline constexpr std::int64_t min_chunks_of_topk = 4;
 
+// The largest kernel that is compiled as one function.
+// LLVM instructions | Emerald Rapids | 200 stores compile in 1.6 s, as one function in 8.6 s | 2026-11-28
+inline constexpr std::size_t max_whole_instructions = 6000;
+// The smallest part of a larger kernel that becomes a function.
+// LLVM instructions | - | not measured: so many take far longer than a call and its arguments | 2026-11-28
+inline constexpr std::size_t min_outlined_instructions = 1500;
+
 } // namespace kiln::cpu::tuning

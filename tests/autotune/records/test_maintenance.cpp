@@ -353,19 +353,19 @@ TEST_CASE("why explains which config is used and what is known", "[records]") {
   store.append(failed);
   store.append(example_record(key, 1e-3, "BM=new"));
   CHECK(verdict() ==
-        "BM=new is used, the fastest of the tuning records, but no tuning run was completed: `kiln tune` "
+        "BM=new is used, the fastest of the database, but no tuning run was completed: `kiln tune` "
         "confirms it");
   Record confirmed = example_record(old, 1e-3, "BM=old");
   confirmed.confirmed = true;
   store.publish_best(confirmed);
   CHECK(verdict() ==
-        "BM=old is used, from the tuning records, until a few trials confirm it or find a better one: llvm "
+        "BM=old is used, from the database, until a few trials confirm it or find a better one: llvm "
         "20.1.0, now " +
             std::string(llvm_version()));
   confirmed.key = std::make_shared<const RecordKey>(key);
   store.publish_best(confirmed);
   CHECK(verdict() ==
-        "BM=old is used, from the tuning records: it was confirmed for exactly this problem, silicon and "
+        "BM=old is used, from the database: it was confirmed for exactly this problem, silicon and "
         "tools");
   Database database(store);
   const Why all = why(database, key);

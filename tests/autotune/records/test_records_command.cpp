@@ -126,7 +126,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
 
   out = records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a});
   CHECK(out.code == 0);
-  CHECK(has(out, "BM=64,BN=64 is used, from the tuning records: it was confirmed"));
+  CHECK(has(out, "BM=64,BN=64 is used, from the database: it was confirmed"));
   CHECK(has(out, "3 trials of 3 configs, 1 wrong result"));
   const auto why = nlohmann::json::parse(
       records({"why", "matmul", "--shape", "M=500,N=500", "--folder", a, "--json"}).text);

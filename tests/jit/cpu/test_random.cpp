@@ -38,8 +38,10 @@ void compare(std::uint64_t seed, const Draw& draw, const cpu::Target& target = c
     if (arg->type.is_view()) layouts.push_back(draw.arguments.layout);
   if (std::getenv("KILN_TEST_VERBOSE"))
     std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
-  // Half of the kernels defer their last store however narrow its row is.
+  // Half of the kernels defer their last store however narrow its row is, and a third consist of many small
+  // functions.
   cpu::CompileOptions options{.deferred_columns = seed % 2 ? 1 : 1024};
+  if (seed % 3 == 0) options.whole_instructions = 1;
   test::CpuKernel compiled(*random.kernel, random.config, layouts, options, target);
   INFO(ir::print(*compiled.lowered));
   test::RandomArguments found = start, again = start;

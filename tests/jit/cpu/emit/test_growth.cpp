@@ -7,9 +7,11 @@
 #include <catch2/catch.hpp>
 #include <dsl/kernel_arguments.h>
 #include <kiln/dsl/ir/verifier.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <numeric>
 #include <random>
+#include <sstream>
 
 using namespace kiln;
 using namespace kiln::ir;
@@ -151,15 +153,26 @@ private:
   std::vector<Value*> tiles_;
 };
 
-std::size_t instructions_of(const Kernel& kernel) {
+struct CodeSize { // in LLVM instructions
+  std::size_t emitted = 0;
+  std::size_t largest_function = 0; // after optimization
+};
+
+CodeSize code_size_of(const Kernel& kernel) {
   passes::PassOptions options;
   options.layouts = {LayoutClass::Unit, LayoutClass::Unit};
   const auto lowered = passes::lower_generic(kernel, options);
-  const std::string text = cpu::compile(*lowered, cpu::host_target(), {.keep_llvm = true}).llvm_before;
-  std::size_t count = 0;
-  for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos; ++at)
-    ++count;
-  return count;
+  const auto code = cpu::compile(*lowered, cpu::host_target(), {.keep_llvm = true});
+  CodeSize size;
+  for (std::size_t at = 0; (at = code.llvm_before.find("\n  ", at)) != std::string::npos; ++at)
+    ++size.emitted;
+  std::size_t in_function = 0;
+  std::istringstream lines(code.llvm_after);
+  for (std::string line; std::getline(lines, line);) {
+    in_function = line.starts_with("  ") ? in_function + 1 : line.starts_with("define") ? 0 : in_function;
+    size.largest_function = std::max(size.largest_function, in_function);
+  }
+  return size;
 }
 
 } // namespace
@@ -172,9 +185,11 @@ TEST_CASE("code grows linearly with operations that read tiles through several i
     Growing growing(random);
     growing.grow(operations);
     CAPTURE(operations);
-    const std::size_t instructions = instructions_of(growing.kernel);
-    WARN(growing.count() << " operations: " << instructions << " instructions");
-    CHECK(instructions < 2000 + 200 * static_cast<std::size_t>(growing.count()));
+    const CodeSize size = code_size_of(growing.kernel);
+    WARN(growing.count() << " operations: " << size.emitted << " instructions, " << size.largest_function
+                         << " of them in one function");
+    CHECK(size.emitted < 2000 + 200 * static_cast<std::size_t>(growing.count()));
+    CHECK(size.largest_function < 2 * cpu::tuning::max_whole_instructions);
     std::vector<std::int32_t> x(3 * elements), y(3 * elements);
     for (std::int32_t& e : x)
       e = static_cast<std::int32_t>(random());
