@@ -62,8 +62,8 @@ struct TunedOptions {
   // For a kernel with raw pointers: returns the number of bytes behind each pointer, in parameter order. A
   // search needs it.
   std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
-  std::vector<OutputCheck> outputs = {}; // how outputs are compared, if not by default; see output_check.h
-  Reference reference = {};              // what outputs are compared with; default: those of the first seed
+  std::vector<OutputCheck> outputs = {}; // tolerances of outputs; default: determined, see output_check.h
+  Reference reference = {};              // computes the right outputs; default: the first seed does
 };
 
 // export_wisdom writes the best configs of the database of this machine, for one kernel or for all, to a file
