@@ -11,8 +11,8 @@ KILN_API_BEGIN
 namespace kiln::tune {
 
 enum class Mode : std::uint8_t {
-  off,           // always the space's first seed
-  analytic,      // the config that the analytic model predicts to be fastest; never measures
+  off,           // always the space's first legal seed
+  analytic,      // a seed, or a config that the model predicts to be 1.5 times as fast; never measures
   cached,        // as analytic, unless wisdom files or the database have a config; never tunes (default)
   online,        // as cached; unknown problems are tuned in the background, and later launches use the winner
   tune,          // the first launch of an unknown problem tunes it; if that fails, as cached

@@ -5,9 +5,10 @@
 //   auto report = gemm.tune(stream, {.effort = tune::quick}, a, b, c); // searches a config and records it
 //
 // A launch takes its config from the first of these that has one: the wisdom files that ship with the
-// application; the database in the cache folder; the analytic model, which predicts and does not measure. A
-// problem is identified by its sizes: by default the extents of all views or, for a kernel without views, its
-// integer parameters. Name the sizes to make rules and reports readable, and to bucket them:
+// application; the database in the cache folder, for this problem or a close one; the analytic model, which
+// chooses a seed unless it predicts another config to be 1.5 times as fast. A problem is identified by its
+// sizes: by default the extents of all views or, for a kernel without views, its integer parameters. Name the
+// sizes to make rules and reports readable, and to bucket them:
 //
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
 //                         .buckets = tune::Bucketing::hybrid()});
@@ -161,8 +162,8 @@ public:
   // Returns a handle for problems of another kind of contents, such as sparse matrices with longer rows. The
   // key distinguishes them from problems of equal sizes: tune() stores its result under the key, which
   // `kiln records` shows, and launch() and pick() of this handle use results with the same key. If there is
-  // none, they use that of a close problem, which a problem of equal sizes with another key is, as they do
-  // for other sizes. The empty key is that of the original handle, unless TunedOptions::search.key set
+  // none, they use that of a close problem, such as one of equal sizes with another key, as they do for other
+  // sizes. The empty key is that of the original handle, unless TunedOptions::search.key set
   // another. Handles share everything else; keep them, because making one allocates memory.
   //
   //   const auto sparse = tuned(csr_times_vector, space);
