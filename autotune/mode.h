@@ -1,4 +1,4 @@
-// Defines Mode, which says how an application chooses its configs at run time.
+// Defines Mode, which says from where a launch of a tuned kernel takes its config.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -11,12 +11,12 @@ KILN_API_BEGIN
 namespace kiln::tune {
 
 enum class Mode : std::uint8_t {
-  off,           // always the space's first seed
-  analytic,      // the config that the analytic model predicts to be fastest; never measures
+  off,           // always the space's first legal seed
+  analytic,      // a seed, or a config that the model predicts to be 1.5 times as fast; never measures
   cached,        // as analytic, unless wisdom files or the database have a config; never tunes (default)
-  online,        // as cached; unknown problems are tuned in the background, and confirmed winners used
+  online,        // as cached; unknown problems are tuned in the background, and later launches use the winner
   tune,          // the first launch of an unknown problem tunes it; if that fails, as cached
-  pinned,        // only configs from wisdom files; for other problems, launches throw UserError, also of ops
+  pinned,        // only configs from wisdom files; for other problems, launches and ops throw UserError
   deterministic, // as cached, but only configs that sum in the same order (Space::keeps_order)
 };
 

@@ -2,9 +2,10 @@
 //
 // By default, outputs are compared with those of the first seed. Each element may differ by the rounding
 // errors that the kernel makes: a multiple of how far the element moves when the inputs change by one unit in
-// the last place, plus that of its own dtype. Integers and bools must be equal, unless they depend on floats:
-// then those that are decided by a rounding error may differ by one. Outputs to which a kernel appends
-// through an atomic counter may be in any order. What differs from this is declared:
+// the last place, plus a few rounding errors of its own magnitude. Integers and bools must be equal, unless
+// they depend on floats: then those that are decided by a rounding error may differ by one. Outputs to which
+// a kernel appends through an atomic counter may be in any order. TunedOptions::outputs declares other rules,
+// and TunedOptions::reference another reference:
 //
 //   tuned(find_nearest, space, {.outputs = {{.parameter = 2, .share = 0.01},                       // indices
 //                                           {.parameter = 3, .relative = 1e-3, .absolute = 1e-6},
@@ -30,8 +31,9 @@
 KILN_API_BEGIN
 namespace kiln::tune {
 
-// An output in host memory, for a function that compares. The pointers are to the first element, as those of
-// the kernel's parameter are; elements that were not written hold NaN or an arbitrary integer.
+// An output of a candidate and that of the reference in host memory, for a function that compares them. Both
+// pointers point to the first element, as the kernel's parameter does; elements that were not written hold
+// NaN or an arbitrary integer.
 struct OutputValues {
   const void *values = nullptr, *reference = nullptr;
   DType dtype = DType::F32;
@@ -39,18 +41,20 @@ struct OutputValues {
   std::int64_t bytes = 0;                     // behind a pointer that is not a view
 };
 
+// How one output is compared, if not by the rules above. A search throws UserError if `parameter` is no
+// output.
 struct OutputCheck {
   int parameter = 0; // counted from 0; a view or pointer whose elements are not const
-  // A value v is right next to the reference's r if |v - r| <= absolute + relative * |r|. Both 0: determined
-  // as described above.
+  // The tolerance: a value v is right if |v - r| <= absolute + relative * |r|, where r is the reference's. If
+  // both are 0, the tolerance is determined as described above.
   double relative = 0, absolute = 0;
   // The share of the elements, from 0 to 1, that may differ by any amount, such as the indices of maxima that
   // are nearly equal. 0: determined by how many elements change when the inputs change.
   double share = 0;
   bool unordered = false; // the elements may be in any order, so they are sorted before they are compared
   bool ignored = false;   // not compared, such as scratch memory
-  // Compares instead of all of the above, in the process that tunes: returns what is wrong, or an empty text.
-  // An exception means that the output is wrong.
+  // A function that replaces all of the above. It is called in the process that tunes, and returns a
+  // description of what is wrong, or an empty text. An exception means that the output is wrong.
   std::function<std::string(const OutputValues&)> compare = {};
 };
 
@@ -68,7 +72,8 @@ public:
   const Argument& operator[](int parameter) const {
     return arguments_.at(static_cast<std::size_t>(parameter));
   }
-  // Throws std::out_of_range if there is no such parameter. T and Rank must be those of the parameter.
+  // Return the elements of a view or pointer, and the value of a scalar; T must be the type of the parameter.
+  // Throw std::out_of_range if there is no such parameter.
   template <class T> T* data(int parameter) const { return static_cast<T*>((*this)[parameter].data); }
   template <class T> T scalar(int parameter) const {
     T value;
@@ -80,9 +85,10 @@ private:
   std::vector<Argument> arguments_;
 };
 
-// What outputs are compared with, instead of those of the first seed, which must agree with it: a kernel with
-// the same parameters that computes the same by a simpler or more exact algorithm, with a config for it, or a
-// function that runs on the host, in the process that tunes.
+// The reference with which outputs are compared, instead of those of the first seed: a kernel with the same
+// parameters that computes the same by a simpler or more exact algorithm, with a config for it, or a function
+// that runs on the host, in the process that tunes. A search throws UserError if the outputs of the first
+// seed differ from those of the reference.
 class Reference {
 public:
   using Function = std::function<void(const HostArguments&)>;

@@ -5,9 +5,10 @@
 //   auto report = gemm.tune(stream, {.effort = tune::quick}, a, b, c); // searches a config and records it
 //
 // A launch takes its config from the first of these that has one: the wisdom files that ship with the
-// application; the database in the cache folder; the analytic model, which predicts and does not measure. A
-// problem is identified by its sizes: by default the extents of all views or, for a kernel without views, its
-// integer parameters. Name the sizes to make rules and reports readable, and to bucket them:
+// application; the database in the cache folder, for this problem or a close one; the analytic model, which
+// chooses a seed unless it predicts another config to be 1.5 times as fast. A problem is identified by its
+// sizes: by default the extents of all views or, for a kernel without views, its integer parameters. Name the
+// sizes to make rules and reports readable, and to bucket them:
 //
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
 //                         .buckets = tune::Bucketing::hybrid()});
@@ -62,8 +63,8 @@ struct TunedOptions {
   // For a kernel with raw pointers: returns the number of bytes behind each pointer, in parameter order. A
   // search needs it.
   std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
-  std::vector<OutputCheck> outputs = {}; // how outputs are compared, if not by default; see output_check.h
-  Reference reference = {};              // what outputs are compared with; default: those of the first seed
+  std::vector<OutputCheck> outputs = {}; // tolerances of outputs; default: determined, see output_check.h
+  Reference reference = {};              // computes the right outputs; default: the first seed does
 };
 
 // export_wisdom writes the best configs of the database of this machine, for one kernel or for all, to a file
@@ -161,8 +162,8 @@ public:
   // Returns a handle for problems of another kind of contents, such as sparse matrices with longer rows. The
   // key distinguishes them from problems of equal sizes: tune() stores its result under the key, which
   // `kiln records` shows, and launch() and pick() of this handle use results with the same key. If there is
-  // none, they use that of a close problem, which a problem of equal sizes with another key is, as they do
-  // for other sizes. The empty key is that of the original handle, unless TunedOptions::search.key set
+  // none, they use that of a close problem, such as one of equal sizes with another key, as they do for other
+  // sizes. The empty key is that of the original handle, unless TunedOptions::search.key set
   // another. Handles share everything else; keep them, because making one allocates memory.
   //
   //   const auto sparse = tuned(csr_times_vector, space);

@@ -5,8 +5,8 @@
 //
 // Networks and FFTs are recorded as plain C++ loops over their stages. Each stage reads the tile of the stage
 // before through two index maps, so that a compiler which evaluates tiles again for each would need time and
-// code that double with every stage. The C++ loops run on one thread; KILN_THREADS=1 makes
-// Kiln's kernels do so too.
+// code that double with every stage. The C++ loops run on one thread; KILN_NUM_THREADS=1
+// makes Kiln's kernels do so too.
 #include "numbers.h"
 
 #include <fmt/format.h>

@@ -118,11 +118,12 @@ auto pointer(const X& x, kiln::detail::Location loc = kiln::detail::Location::cu
   }
 }
 
-// Returns a view of the memory behind a pointer, which is accessed as a View that is a parameter is, bounds
-// checks included: raw::view(p, {rows, cols}) is contiguous, and raw::view(p, {rows, cols}, {stride, 1}) has
-// a distance in elements along each axis. Extents and strides are integers of the kernel or the host, 1 to 8
-// of them; an extent of zero or less makes the view empty. The view cannot define the grid (program_tile).
-// Throws UserError if an extent is a negative number.
+// Returns a view of the memory at a pointer, with bounds checks like those of a View that is a parameter:
+// raw::view(p, {rows, cols}) is contiguous (row-major), and raw::view(p, {rows, cols}, {stride, 1}) has these
+// strides, which count elements. The element type is that of the pointer. Extents and strides are integers of
+// the kernel or the host, 1 to 8 of each. Strides may be negative; an extent that the kernel computes as zero
+// or less makes the view empty. The view cannot define the grid (program_tile). Throws UserError if an extent
+// is a negative number.
 template <class P, std::size_t R>
   requires kiln::detail::Operand<P>
 auto view(const P& pointer, const detail::Bound (&extents)[R],
@@ -136,11 +137,12 @@ auto view(const P& pointer, const detail::Bound (&extents)[R], const detail::Bou
   return detail::view<static_cast<int>(R)>(pointer, extents, strides, loc);
 }
 
-// Reads numbers of the dtype W, such as std::uint32_t, from the addresses of `pointers`, whatever their own
-// dtype is. The bytes are in the order of memory, the first one lowest. Each address must be a multiple of
-// the size of the pointers' own dtype only, so pointers to std::uint8_t read from any address. Lanes where
-// the mask is false are not accessed; their result is `other`, or zero without it. (GPUs read bytes one by
-// one if an address may be misaligned: where it is known to be aligned, load(pointer<W>(p)) is faster.)
+// Reads numbers of the dtype W, such as std::uint32_t, at the addresses of `pointers`, which point to any
+// dtype, and returns a tile of W with their dimensions. The first byte is the least significant. Each address
+// must be a multiple of the size of the pointers' own dtype only, so pointers to std::uint8_t read from any
+// address. Where the mask (a tile of bool) is false, memory is not accessed, and the result is `other`, or
+// zero without it. (GPUs read bytes one by one if an address may be misaligned: where it is known to be
+// aligned, load(pointer<W>(p)) is faster.)
 template <class W, class P>
   requires kiln::detail::Operands<P>
 auto load_as(const P& pointers, kiln::detail::Location loc = kiln::detail::Location::current()) {

@@ -19,10 +19,10 @@
 KILN_API_BEGIN
 namespace kiln {
 
-// Holds functions with names that kernels have too, such as sort and take. C++ finds them by their arguments:
-// sort(x, BN) calls the function, although `using namespace kiln` does not make its name visible, so that a
-// program may call a kernel sort. Where it does, and where another function of that name is nearer, the
-// function can be called as tile_functions::sort(x, BN).
+// Holds functions whose names a program may use for its own kernels, such as sort and take.
+// Argument-dependent lookup finds them through the base class Associated: sort(x, BN) calls the function,
+// although `using namespace kiln` does not make its name visible. Where another declaration of
+// the name hides it, such as that of a kernel, write tile_functions::sort(x, BN).
 namespace tile_functions {
 struct Associated {}; // the base class by which C++ finds them
 } // namespace tile_functions

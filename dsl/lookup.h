@@ -8,9 +8,12 @@
 //   cat(x, y, BN)                // x and then y along an axis, which becomes twice as long
 //   histogram(ids, 256_c)        // how often each of 0, ..., 255 occurs
 //
-// Positions are numbers, or integers that the kernel computes. Where a computed position is negative, or not
-// below the extent, the element reads as zero, as an element outside of a view does; with KILN_DEBUG=1, it is
-// an error that names the line.
+// All functions except histogram take tiles of any dtype, and return tiles of the same dtype. A position
+// counts elements of the tile, from 0, along the axis. It is a number of the host, or an integer of any dtype
+// that the kernel computes. Where a computed position is negative or not below the extent, the result is zero
+// (false for bool), as outside of a view; with KILN_DEBUG=1, it is an error that names the line.
+//
+// C++ finds these functions by argument-dependent lookup: see tile_functions in dim.h.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -61,10 +64,15 @@ template <class I> Handle record_position(const I& i, Location loc) {
 
 namespace tile_functions {
 
-// Returns the elements of x whose positions along the axis are given by `indices`, a tile of integers: for
-// rank 2 and the last axis, result[i, j] = x[i, indices[i, j]]. The indices have the dimensions of x, or 1,
-// except along the axis, where they have the result's. Indices of rank 1 are used along all other axes:
-// result[i, j] = x[i, indices[j]].
+// Returns, for each element of `indices`, the element of x at this position along the axis. The indices are a
+// tile of integers, of one of two shapes:
+//
+//   the rank of x   result[i, j] = x[i, indices[i, j]] for x [BM, BN], indices [BM, BK] and the axis BN: a
+//                   tile [BM, BK]. Along the axis, the indices have any dimension, which the result gets;
+//                   along each other axis, they have that of x, or 1.
+//   rank 1          result[i, j] = x[i, indices[j]] for indices [BK]: the same positions for all rows.
+//
+// To look up indices of rank 2 in a table of rank 1, flatten the indices and reshape the result.
 template <class X, class I, detail::AxisLike A>
   requires detail::Operands<X, I>
 auto gather(const X& x, const I& indices, A, detail::Location loc = detail::Location::current()) {
@@ -89,9 +97,9 @@ auto gather(const X& x, const I& indices, A, detail::Location loc = detail::Loca
   }
 }
 
-// Returns what is at position i along the axis, which the result does not have: take(x, i, BM) is row i of x
-// [BM, BN]. The position is a number, or an integer scalar. Throws UserError if it is a number that is
-// negative or not below the extent.
+// Returns the elements at position i along the axis, without that axis: take(x, i, BM) is row i of x [BM,
+// BN], a tile [BN]. The position is a number or an integer scalar. Throws UserError if it is a number that is
+// negative or not below the extent; for a named dimension, the launch that binds its size does.
 template <class X, class I, detail::AxisLike A>
   requires(detail::Operands<X> && detail::Operand<I>)
 auto take(const X& x, const I& i, A, detail::Location loc = detail::Location::current()) {
@@ -125,7 +133,8 @@ auto take(const X& x, const I& i, A, detail::Location loc = detail::Location::cu
   }
 }
 
-// Returns one element as a scalar. There is one position for each axis of x, as in take.
+// Returns one element as a scalar: element(x, i, j) for x [BM, BN]. It takes one position for each axis of x,
+// with the same errors as take.
 template <class X, class I>
   requires(detail::Operands<X> && detail::Operand<I>)
 auto element(const X& x, const I& i, detail::Location loc = detail::Location::current()) {
@@ -155,9 +164,10 @@ auto element(const X& x, const I& i, const J& j, const K&... more) {
   }
 }
 
-// Returns the part of x from position `start` on along the axis, which gets the dimension `size`. The start
-// is a number, or an integer scalar. Throws UserError if it is a number that is negative or not below the
-// extent.
+// Returns the elements at the positions start, start + 1, ... along the axis, which gets the dimension `size`
+// (the third argument): narrow(x, 4, 8_c, BN) for x [BM, BN] is a tile [BM, 8]. The start is a number or an
+// integer scalar. Positions beyond the end of the axis read as zero, so `size` may exceed the rest of the
+// axis. Throws UserError if the start is a number that is negative or not below the extent, as take does.
 template <class X, class I, detail::IsDimension D, detail::AxisLike A>
   requires(detail::Operands<X> && detail::Operand<I>)
 auto narrow(const X& x, const I& start, D, A, detail::Location loc = detail::Location::current()) {
@@ -189,7 +199,7 @@ Poison narrow(const X&, const I&, const N&, const A&) {
   return {};
 }
 
-// Returns the elements in the opposite order along the axis.
+// Returns a tile of the same dimensions with the elements in reverse order along the axis.
 template <class X, detail::AxisLike A>
   requires detail::Operands<X>
 auto flip(const X& x, A, detail::Location loc = detail::Location::current()) {
@@ -264,9 +274,10 @@ template <int N, class X, class Y> auto cat_parts(const X& x, const Y& y, Locati
 
 namespace tile_functions {
 
-// Returns the elements of x followed by those of y along the axis. The tiles have the same dimensions, and
+// Returns the elements of x followed by those of y along the axis. If both tiles have the same dimensions,
 // the axis gets twice its dimension: cat(x, y, BN) is a tile [BM, BN * 2]. Along the axis, the dimensions may
-// be two constants instead, of which the result has the sum. Different dtypes are promoted.
+// also be different constants, and the result has their sum. Different named dimensions are a C++ error.
+// Different dtypes are promoted.
 template <class X, class Y, detail::AxisLike A>
   requires detail::Operands<X, Y>
 auto cat(const X& x, const Y& y, A, detail::Location loc = detail::Location::current()) {
@@ -289,8 +300,9 @@ auto cat(const X& x, const Y& y, A, detail::Location loc = detail::Location::cur
     return detail::cat_parts<detail::find_axis<X, A>()>(x, y, loc);
 }
 
-// Returns how many elements of x, a tile of integers of any rank, are 0, 1, ..., up to `bins` - 1, as a tile
-// [bins] of i32. Elements below 0 or not below `bins` are not counted.
+// Counts how many elements of x, a tile of integers of any rank, equal each of 0, 1, ..., bins - 1, and
+// returns the counts as a tile [bins] of i32, which wrap. `bins` (the second argument) is a dimension.
+// Elements that are negative or not below `bins` are not counted.
 template <class X, detail::IsDimension D>
   requires detail::Operands<X>
 auto histogram(const X& x, D, detail::Location loc = detail::Location::current()) {
@@ -304,7 +316,8 @@ auto histogram(const X& x, D, detail::Location loc = detail::Location::current()
         detail::emit_histogram(tile, nullptr, detail::type_info<std::int32_t, detail::Shape<D>>));
   }
 }
-// Counts only the elements for which the mask, a tile of bool, is true.
+// Counts only the elements for which the mask is true, a tile of bool whose dimensions are those of x, or 1.
+// Apart from that, the result is that of histogram(x, bins).
 template <class X, detail::IsDimension D, class M>
   requires(detail::Operands<X> && detail::Operands<M>)
 auto histogram(const X& x, D, const M& mask, detail::Location loc = detail::Location::current()) {

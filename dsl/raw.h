@@ -104,8 +104,9 @@ auto atomic(const char* kind, const P& pointers, const V& value, const M& mask, 
 }
 } // namespace detail
 
-// Loads through a pointer or a tile of pointers. Lanes where the mask is false are not accessed; their result
-// is `other`, or zero without it. Mask and `other` broadcast to the dimensions of the pointers.
+// Loads through a pointer or a tile of pointers, and returns a tile of the dtype that they point to, with
+// their dimensions. Where the mask, a tile of bool, is false, memory is not accessed, and the result is
+// `other`, or zero without it. Mask and `other` broadcast to the dimensions of the pointers.
 template <class P>
   requires kiln::detail::Operands<P>
 auto load(const P& pointers, Cache cache = Cache::none,
@@ -135,7 +136,8 @@ auto load(const P& pointers, const M& mask, const O& other, Cache cache = Cache:
 }
 
 // Stores `value` through a pointer or a tile of pointers, where the mask is true. The value must have the
-// dtype of the pointer or a narrower one of the same class.
+// dtype that they point to, or a narrower one of the same class (integers or floats), which is converted.
+// Value and mask broadcast to the dimensions of the pointers. A pointer to const is a C++ error.
 template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 void store(const P& pointers, const V& value,

@@ -5,9 +5,13 @@
 //   argsort(x, BN, {.descending = true})           // the positions of the elements in that order
 //   auto [top, at] = topk(x, 8_c, BN);             // the 8 largest elements of each row, and their positions
 //
-// Sorts are stable: equal elements keep their order. -0 is below 0, and NaN is above every number: it comes
-// last in ascending and first in descending order. Elements beyond the edge of a view are part of the tile
-// and hold `other`, so a load before a sort needs an `other` that comes last, such as load_or(INFINITY).
+// Tiles of any dtype can be sorted, bool included. Sorts are stable in both directions: equal elements keep
+// their order. -0 is below 0, and NaN is above every number, so it comes last in ascending order and first in
+// descending order. Elements beyond the edge of a view are part of the tile and hold `other`, so a load
+// before a sort needs an `other` that comes last: load_or(INFINITY) before an ascending sort,
+// load_or(-INFINITY) before a descending one or topk.
+//
+// C++ finds these functions by argument-dependent lookup: see tile_functions in dim.h.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -54,8 +58,10 @@ template <class First, class... Rest> struct SortedRest<Tuple<First, Rest...>> {
 
 namespace tile_functions {
 
-// Returns the elements in ascending order along the axis. Of several tiles, tie(keys, values...), the first
-// is sorted and the others get the same order; the result is a state of as many tiles.
+// Returns the elements in ascending order along the axis, or in descending order with {.descending = true}.
+// The result has the dtype and dimensions of x. Of several tiles with the same dimensions, tie(keys,
+// values...), the first is sorted and the others get the same order; the result is a state of as many tiles,
+// which structured bindings unpack.
 template <class X, detail::AxisLike A>
   requires(detail::Operands<X> || IsTuple<X>)
 auto sort(const X& x, A a, SortOptions options = {}, detail::Location loc = detail::Location::current()) {
@@ -83,7 +89,8 @@ template <detail::StdTuple X, class A> auto sort(const X&, const A&, SortOptions
   return detail::poison_like<X>{};
 }
 
-// Returns the positions of the elements along the axis in the order in which sort returns them, as i32.
+// Returns the positions of the elements along the axis in the order in which sort returns them, as a tile of
+// i32 with the dimensions of x: gather(x, argsort(x, BN), BN) equals sort(x, BN).
 template <class X, detail::AxisLike A>
   requires detail::Operands<X>
 auto argsort(const X& x, A a, SortOptions options = {}, detail::Location loc = detail::Location::current()) {
@@ -100,9 +107,11 @@ auto argsort(const X& x, A a, SortOptions options = {}, detail::Location loc = d
   }
 }
 
-// Returns the `count` largest elements along the axis in descending order, and their positions as i32. Among
-// equal elements, those with smaller positions come first. `count` is a dimension: a constant such as 8_c, or
-// a named one, whose size must not exceed that of the axis; UserError otherwise.
+// Returns the `count` largest elements along the axis in descending order or, with {.smallest = true}, the
+// smallest in ascending order, and their positions as i32: two tiles in which `count` (the second argument)
+// replaces the dimension of the axis. Among equal elements, those with smaller positions come first. `count`
+// is a dimension: a constant such as 8_c, or a named one. It must not exceed the extent of the axis: a launch
+// whose config binds it to more throws UserError, and for two constants it is a C++ error.
 template <class X, detail::IsDimension K, detail::AxisLike A>
   requires detail::Operands<X>
 auto topk(const X& x, K, A, TopkOptions options = {}, detail::Location loc = detail::Location::current()) {

@@ -400,10 +400,12 @@ private:
 };
 
 // Reads numbers of the dtype W, such as std::uint32_t, each from adjacent elements of a view of a narrower
-// dtype: load_as<std::uint32_t>(view.at(i)) reads four bytes along the last axis from index i on, the first
-// one as the lowest bits. The address must be a multiple of the size of the narrower dtype only. If one of
-// the elements is outside of the view, or where the mask is false, the result is zero. The last axis must
-// have stride 1: a launch with another stride throws UserError. (For pointers there is raw::load_as.)
+// dtype, and returns a tile of W with the dimensions of `at`: of a view of bytes,
+// load_as<std::uint32_t>(view.at(i)) reads the four along the last axis from index i on, of which the first
+// is the least significant. The address must be a multiple of the size of the view's dtype only. The result
+// is zero where the mask (a tile of bool) is false, and where one of the elements is outside of the view. The
+// last axis must have stride 1: a launch with another stride throws UserError. A W that is not wider than the
+// view's dtype is a C++ error. (For pointers there is raw::load_as.)
 template <class W, class T, int R, class S>
 auto load_as(const TileRef<T, R, S>& at, detail::Location loc = detail::Location::current()) {
   return at.template load_wider<W>(detail::NoMask{}, loc);

@@ -112,8 +112,9 @@ public:
   }
 
   // Returns a tile of the view, to load, store or update (see tile_ref.h). It takes one index for each axis
-  // of the view. An Offset<D> gives the tile an axis of dimension D that begins there; an integer selects one
-  // index and gives no axis.
+  // of the view. An Offset<D> gives the tile an axis of dimension D that begins there; an integer (a number
+  // or an integer scalar) selects one index and gives no axis. Throws UserError if an index is a negative
+  // number, since indices do not count from the end.
   template <class... I> auto tile(const I&... index) const {
     if constexpr ((detail::IsPoison<I> || ...)) {
       return Poison{};
@@ -144,7 +145,8 @@ public:
   }
 
   // Returns single elements of the view, to gather or scatter. It takes one index for each axis of the view:
-  // a tile of integers, a scalar or a number. The indices broadcast to the dimensions of the result.
+  // a tile of integers, a scalar or a number. The indices broadcast to the dimensions of the result. Throws
+  // UserError if an index is a negative number.
   template <class... I> auto at(const I&... index) const {
     if constexpr ((detail::IsPoison<I> || ...)) {
       return Poison{};

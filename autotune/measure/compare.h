@@ -46,7 +46,7 @@ enum class Strictness : std::uint8_t {
 // 1. exactly the elements that the reference does not write still hold the pattern;
 // 2. NaN and infinities are where the reference has them;
 // 3. each finite element r differs by at most the sum of `factor` times its spread, a few rounding errors of
-//    |r|, whose number grows with `sums`, and one unit in the last place of the output's dtype. Where an
+//    |r|, whose number grows with `sums`, and 1.5 units in the last place of the output's dtype. Where an
 //    element's own spread is smaller than the median spread of elements of its magnitude, the median counts,
 //    up to a multiple of the own spread, since a few runs may move an element too little by chance;
 // 4. integers are equal, or they depend on floats and differ by at most one more than twice their spread; and

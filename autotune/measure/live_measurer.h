@@ -44,7 +44,7 @@ struct MeasureOptions {
   double most_seconds = 0.3;    // most time, for a candidate that is close to the best
   double confirm_seconds = 0.5; // for each finalist
   double drop = 1.5;            // candidates slower than this times the best after three samples are dropped
-  double tolerance = 0;         // relative error of outputs; 0: determined by the dtypes
+  double tolerance = 0;         // relative error of float outputs; 0: determined for each element
   std::uint64_t seed = 0;       // of the random inputs
   double compile_limit = 0;     // seconds; 0: three times the 90th percentile, at least 10
   double run_limit = 0;         // seconds; 0: determined by the problem and the best so far, at least 5

@@ -21,12 +21,14 @@ namespace kiln::tune {
 class Motion {
 public:
   Motion() = default;
-  // `values` are those of the reference; `unwritten` says which elements it does not write (empty: it writes
-  // all). Both must outlive the calls of add().
+  // The spreads of an output with this many elements start at zero.
   Motion(DType dtype, std::size_t elements) : dtype_(dtype), spread_(elements) {}
 
-  // Adds the values of a run. An element that is finite or written in one of the runs alone moves by
-  // infinity, so that it is not compared.
+  // Adds a run of the reference on perturbed inputs: `values` are those of the run on the original inputs,
+  // and `moved` those of this one. `unwritten` says which elements the former did not write (empty: it wrote
+  // all), and `poisoned` is the pattern before the latter (empty: the output has contents before a launch).
+  // An element that is finite or written in one of the two runs alone moves by infinity, so that it is not
+  // compared.
   void add(std::span<const unsigned char> values, std::span<const unsigned char> moved,
            const std::vector<bool>& unwritten, std::span<const unsigned char> poisoned);
   // Ends the recording: computes the medians and the number of jumps. `floor(r)` is the rounding error of an

@@ -1,7 +1,7 @@
 // Finds which arguments' contents decide where a kernel reads and writes, or how often its loops run.
 //
-// Made-up contents of such an argument may let a kernel read outside of its arrays or loop forever, and so
-// may NaN or infinities among given ones.
+// With made-up contents of such an argument, a kernel may read outside of its arrays or loop forever. NaN and
+// infinities that replace some of the given contents can have the same effect.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>

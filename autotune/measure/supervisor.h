@@ -1,7 +1,7 @@
-// Splits a worker into the process that works and a supervisor, which reports how the other one ended.
+// Splits a worker into the process that runs candidates and its supervisor, which reports how it ended.
 //
-// The tuner cannot rely on waitpid to learn that, because the program that it is part of may ignore SIGCHLD
-// or wait for all of its child processes itself.
+// The tuner cannot rely on waitpid for this, because the program that it is part of may ignore SIGCHLD or
+// call waitpid for all of its child processes itself.
 #pragma once
 
 namespace kiln::tune {

@@ -1,4 +1,4 @@
-// Names the argument whose made-up contents probably let a kernel fail, and says how to give real ones.
+// Names the argument whose made-up contents probably made a kernel fail, and says how to give real ones.
 #pragma once
 
 #include <kiln/autotune/measure/workload.h>

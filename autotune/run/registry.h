@@ -28,7 +28,8 @@
 KILN_API_BEGIN
 namespace kiln::tune {
 
-// Makes the contents of one parameter for `kiln tune`, for a kernel whose loops or addresses depend on them.
+// Generates the contents of one parameter for `kiln tune`, for a kernel whose loops or addresses depend on
+// them.
 struct TunableInput {
   const char* parameter; // a name in TunableKernel::parameters
   // Fills the parameter's elements, row by row. The same seed must give the same contents.
@@ -44,10 +45,14 @@ struct TunableKernel {
   std::shared_ptr<ir::Kernel> (*record)(DType dtype, const Problem& problem, const Config& config);
   // Returns the configs to search for this problem.
   Space (*space)(DType dtype, const Problem& problem, Device device);
-  const char* sizes;      // the names of the sizes in order, with their default values
-  const char* parameters; // as in cli::RegisteredKernel, with the extents of the memory behind pointers
+  const char* sizes; // the names of the sizes in order, with their default values
+  // The names of all parameters, in order, each with the extents of a view or of the memory behind a pointer,
+  // or with the value of a scalar: "x=M,N scale=2 out=M,N". Extents and values are numbers or names from
+  // `sizes`.
+  const char* parameters;
   Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // for kernels without program_tile
-  std::vector<TunableInput> inputs = {}; // other contents are made up, unless `kiln tune --input` gives them
+  // Generators of contents. `kiln tune --input` takes precedence; parameters with neither are made up.
+  std::vector<TunableInput> inputs = {};
 };
 
 // Registers a kernel, usually as a static object. If two kernels have the same name, the later one is used,

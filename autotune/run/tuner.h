@@ -50,11 +50,12 @@ struct TuneOptions {
   // since then ends the run at once.
   std::optional<int> interruptions_before = {};
   // Distinguishes problems of equal sizes whose contents differ, such as sparse matrices: "rows of 0 to 7".
-  // Records are stored under it, and launches look for it: see TunedKernel::with_key. Only TunedKernel uses
-  // it.
+  // tune() stores its result under this key instead of that of its handle (see TunedKernel::with_key). In
+  // TunedOptions::search, it is the key of the handle that tuned() returns. `kiln tune` ignores it.
   std::string key = {};
-  // TunedKernel::tune measures with the contents of its arguments. They are copied, at most this many bytes
-  // in total; arguments beyond the limit get made-up contents, which is announced.
+  // TunedKernel::tune measures with copies of its arguments, which have at most this many bytes in total.
+  // Integers and small arguments are copied first; arguments beyond the limit get made-up contents, which
+  // `announce` or, without it, the log reports.
   std::int64_t contents_bytes = std::int64_t{1} << 30;
 };
 

@@ -1,10 +1,11 @@
 // Reports calls of functions of the standard library with tiles, where it has no overload to report them.
 //
 // The functions in namespace std take part in overload resolution only if an operand is a tile, so that they
-// change no call that would compile without them. The standard reserves that namespace all the same; but the
-// types of a call such as std::max(tile, 0.0f) differ, no overload of the library fits, and only a function of
-// the same name can report a sentence. A pack of parameters makes them worse than Kiln's own functions, so that
-// a program with `using namespace std` can call these without a prefix.
+// change no call that would compile without them. The standard reserves that namespace for itself, but there
+// is no other way to report such a mistake in a sentence: the types of a call such as std::max(tile, 0.0f)
+// differ, so that no overload of the library fits. Their parameter packs make these functions a worse match
+// than Kiln's own, so that max(tile, 0.0f) still calls kiln::max in a program with `using namespace std`.
+// (With operands of one type, the library's template matches best: such a program must write kiln::max.)
 #pragma once
 
 #include <kiln/dsl/api.h>

@@ -11,7 +11,7 @@ namespace kiln::detail {
 enum class AlongRows : std::uint8_t { All, Row, Column };
 
 // The kernel's axes, outermost first, and the strides of all views along them. A stride is zero where a view
-// broadcasts. If `narrow` is positive, the last axis is made of rows of so many elements.
+// broadcasts. If `narrow` is positive, the last axis is made of rows of this many elements.
 struct AssignPlan {
   int rank = 0; // at least 1
   std::int64_t extents[max_rank];
