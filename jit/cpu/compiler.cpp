@@ -3,8 +3,8 @@
 
 #include <kiln/jit/cpu/abi.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/emit/outline.h>
 #include <kiln/jit/cpu/object/code_generation.h>
-#include <kiln/jit/cpu/object/outline.h>
 #include <kiln/jit/cpu/object/routines.h>
 #include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/emit/module_text.h>

@@ -20,7 +20,7 @@ struct CompileOptions {
   // Rows of at least this many columns may have their last store deferred to the next program
   // (emit/deferral.cpp).
   std::int64_t deferred_columns = tuning::min_deferred_columns;
-  // Parts of kernels of more LLVM instructions than this become functions of their own (object/outline.h).
+  // Parts of kernels of more LLVM instructions than this become functions of their own (emit/outline.h).
   std::size_t whole_instructions = tuning::max_whole_instructions;
 };
 

@@ -11,12 +11,12 @@
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
+#include <kiln/jit/cpu/emit/outline.h>
 #include <kiln/jit/cpu/facts/array_sums.h>
 #include <kiln/jit/cpu/facts/column_limit.h>
 #include <kiln/jit/cpu/facts/grouped_product.h>
 #include <kiln/jit/cpu/facts/needed_extents.h>
 #include <kiln/jit/cpu/facts/plan.h>
-#include <kiln/jit/cpu/object/outline.h>
 #include <kiln/jit/cpu/target.h>
 #include <kiln/jit/emit/atomics.h>
 #include <kiln/jit/emit/elementwise.h>

@@ -1,5 +1,5 @@
 // Extracts groups of parts with LLVM's CodeExtractor.
-#include <kiln/jit/cpu/object/outline.h>
+#include <kiln/jit/cpu/emit/outline.h>
 
 #include <kiln/jit/cpu/tuning.h>
 
