@@ -60,13 +60,19 @@ Value* swap_until_done(IRBuilder& b, const AtomicAccess& how, Value* pointer,
   if (word) whole.dtype = how.fewest_bytes == 2 ? DType::U16 : DType::U32;
   Value* at = word ? word->pointer : pointer;
   llvm::LoadInst* loaded = b.CreateAlignedLoad(bits, pointer, align_of(how.dtype));
-  loaded->setAtomic(llvm::AtomicOrdering::Monotonic, how.scope);
+  const bool acquires = how.skips_unchanged && how.order != llvm::AtomicOrdering::Monotonic &&
+                        how.order != llvm::AtomicOrdering::Release;
+  loaded->setAtomic(acquires ? llvm::AtomicOrdering::Acquire : llvm::AtomicOrdering::Monotonic, how.scope);
+  Value* unchanged = how.skips_unchanged ? b.CreateICmpEQ(next(loaded), loaded) : nullptr;
   Value* first = word ? b.CreateShl(b.CreateZExt(loaded, word->type), word->shift) : loaded;
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::Function* function = before->getParent();
   auto* again = llvm::BasicBlock::Create(b.getContext(), "again", function);
   auto* done = llvm::BasicBlock::Create(b.getContext(), "done", function);
-  b.CreateBr(again);
+  if (unchanged)
+    b.CreateCondBr(unchanged, done, again);
+  else
+    b.CreateBr(again);
   b.SetInsertPoint(again);
   llvm::PHINode* seen = b.CreatePHI(first->getType(), 2);
   seen->addIncoming(first, before);
@@ -76,10 +82,15 @@ Value* swap_until_done(IRBuilder& b, const AtomicAccess& how, Value* pointer,
     wanted = b.CreateOr(b.CreateAnd(seen, b.CreateNot(word->mask)),
                         b.CreateShl(b.CreateZExt(wanted, word->type), word->shift));
   Value* before_swap = exchange(b, whole, at, seen, wanted);
-  seen->addIncoming(before_swap, b.GetInsertBlock());
+  llvm::BasicBlock* swapped = b.GetInsertBlock();
+  seen->addIncoming(before_swap, swapped);
   b.CreateCondBr(b.CreateICmpEQ(before_swap, seen), done, again);
   b.SetInsertPoint(done);
-  return old;
+  if (!unchanged) return old;
+  llvm::PHINode* found = b.CreatePHI(bits, 2);
+  found->addIncoming(loaded, before);
+  found->addIncoming(old, swapped);
+  return found;
 }
 
 } // namespace

@@ -163,7 +163,21 @@ Value* emit_shift(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
   return b.CreateSelect(small, shifted, int_like(b, x, 0));
 }
 
+// The high halves of products of vectors of 64-bit integers, from products of their halves: LLVM splits
+// vectors of 128-bit integers, and takes quadratic time for a chain of them.
+Value* emit_wide_multiply_high(IRBuilder& b, DType t, Value* x, Value* y) {
+  auto low = [&](Value* v) { return b.CreateAnd(v, 0xffffffff); };
+  auto high = [&](Value* v) { return b.CreateLShr(v, 32); };
+  Value* middle = b.CreateAdd(b.CreateMul(high(x), low(y)), high(b.CreateMul(low(x), low(y))));
+  Value* carried = b.CreateAdd(b.CreateMul(low(x), high(y)), low(middle));
+  Value* product = b.CreateAdd(b.CreateAdd(b.CreateMul(high(x), high(y)), high(middle)), high(carried));
+  if (!is_signed(t)) return product;
+  auto if_negative = [&](Value* sign, Value* v) { return b.CreateAnd(b.CreateAShr(sign, 63), v); };
+  return b.CreateSub(b.CreateSub(product, if_negative(x, y)), if_negative(y, x));
+}
+
 Value* emit_multiply_high(IRBuilder& b, DType t, Value* x, Value* y) {
+  if (size_of(t) == 8 && x->getType()->isVectorTy()) return emit_wide_multiply_high(b, t, x, y);
   auto bits = static_cast<unsigned>(size_of(t)) * 8;
   llvm::Type* wide = same_lanes(b.getIntNTy(bits * 2), x);
   auto extend = [&](Value* v) { return is_signed(t) ? b.CreateSExt(v, wide) : b.CreateZExt(v, wide); };

@@ -11,13 +11,16 @@ using llvm::Value;
 // Copies the initial value of every carried tile into the buffer of the region's argument.
 void KernelEmitter::enter_carried(const ir::Op& op, int first_operand, const ir::Region& region) {
   int first_arg = static_cast<int>(region.args.size()) - (op.num_operands() - first_operand);
+  Parts parts;
   for (int i = first_operand; i < op.num_operands(); ++i) {
     const ir::Value* arg = region.args[static_cast<std::size_t>(first_arg + i - first_operand)].get();
     if (!arg->type.is_tile()) continue;
     Root root{Root::Kind::Fill, op.operand(i)};
     root.buffer = own_buffer(arg);
     emit_nest({root}, root.buffer.extents);
+    begin_part(parts);
   }
+  parts_.push_back(std::move(parts));
 }
 
 Values KernelEmitter::scalar_operands(const ir::Op& op, int first) {
@@ -72,11 +75,13 @@ void KernelEmitter::emit_tile_yields(const ir::Op& yield, const ir::Region& regi
       continue; // already there
     left.push_back({value, arg, {}});
   }
+  Parts parts;
   auto write = [&](const Pending& p) {
     Root root{Root::Kind::Fill, p.value};
     root.buffer = own_buffer(p.arg);
     if (p.waits) root.stored_from = &p.from;
     emit_nest({root}, root.buffer.extents);
+    begin_part(parts);
   };
   while (!left.empty()) {
     auto free = std::find_if(left.begin(), left.end(), [&](const Pending& p) {
@@ -102,6 +107,7 @@ void KernelEmitter::emit_tile_yields(const ir::Op& yield, const ir::Region& regi
     cut->from = temporary;
     cut->waits = true;
   }
+  parts_.push_back(std::move(parts));
 }
 
 // Finds dots that may add in place: the accumulator is a carried tile, or computed from it, and the result is

@@ -143,6 +143,7 @@ void KernelEmitter::emit_region(const ir::Region& region) {
   ++region_depth_;
   const int outer = std::exchange(scope_, ++scopes_);
   Parts parts;
+  Parts* const outer_parts = std::exchange(open_parts_, &parts);
   for (const auto& op : region.ops) {
     if (op->is(Opcode::Yield)) continue;
     emit_op(*op);
@@ -150,6 +151,7 @@ void KernelEmitter::emit_region(const ir::Region& region) {
   }
   flush();
   begin_part(parts);
+  open_parts_ = outer_parts;
   parts_.push_back(std::move(parts));
   scope_ = outer;
   --region_depth_;

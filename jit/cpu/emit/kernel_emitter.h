@@ -459,11 +459,13 @@ private:
   std::unordered_map<const ir::Value*, OwnCopy> own_copies_;
   Deferral deferral_;
   int region_depth_ = 0;
-  std::vector<Parts> parts_; // of each region; those of inner regions come first
-  int scope_ = 0;            // the current scope: a region, or an alternative of a store; 0: the function
-  int scopes_ = 0;           // number of scopes so far
+  std::vector<Parts> parts_;    // of each region; those of inner regions come first
+  Parts* open_parts_ = nullptr; // of the region that is being emitted
+  int scope_ = 0;               // the current scope: a region, or an alternative of a store; 0: the function
+  int scopes_ = 0;              // number of scopes so far
   std::vector<Root> pending_;
   std::vector<std::int64_t> pending_domain_;
+  int pending_size_ = 0; // of their code, in additions
 
   std::optional<LineInfo> lines_;
 };

@@ -77,8 +77,12 @@ bool KernelEmitter::can_join(const Root& root) const {
 void KernelEmitter::add_root(Root root) {
   std::vector<std::int64_t> domain =
       root.carries_values() ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
-  if (!pending_.empty() && (domain != pending_domain_ || !can_join(root))) flush();
+  const int size = plan_.code_size(root.kind == Root::Kind::Fill ? *root.value->def : *root.op);
+  if (!pending_.empty() &&
+      (domain != pending_domain_ || pending_size_ + size > largest_nest || !can_join(root)))
+    flush();
   pending_domain_ = std::move(domain);
+  pending_size_ += size;
   pending_.push_back(std::move(root));
 }
 
@@ -86,7 +90,9 @@ void KernelEmitter::flush() {
   if (pending_.empty()) return;
   std::vector<Root> roots = std::move(pending_);
   pending_.clear();
+  pending_size_ = 0;
   emit_nest(std::move(roots), pending_domain_);
+  if (open_parts_) begin_part(*open_parts_);
 }
 
 // --- The loops ---------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 //
 // LLVM's register allocation takes more than linear time in the size of a function, and 400 inlined sines are
 // 50,000 instructions. A kernel with a few of them is faster if they are inlined, because a call saves all
-// vector registers.
+// vector registers. Short operations, such as sums of bf16 values, become calls only if there are so many that
+// their code is long.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/tuning.h>
@@ -66,7 +67,9 @@ llvm::Function* KernelEmitter::shared_function(const ir::Op& op, const NumberOpt
       arguments.push_back(&argument);
     b_.CreateRet(emit_elementwise(b_, numbers, op, arguments));
   }
-  if (size_of_code(*function, op) < tuning::min_shared_instructions) {
+  const std::size_t size = size_of_code(*function, op);
+  if (size < tuning::min_shared_instructions &&
+      size * static_cast<std::size_t>(times->second) <= tuning::max_inlined_instructions) {
     function->eraseFromParent();
     function = nullptr;
   }

@@ -130,6 +130,7 @@ bool KernelEmitter::joins_scan(const Root& store, const std::vector<std::int64_t
 
 void KernelEmitter::emit_with_pending(const Root& root, const std::vector<std::int64_t>& domain) {
   std::vector<Root> roots = std::exchange(pending_, {});
+  pending_size_ = 0;
   roots.push_back(root);
   emit_nest(std::move(roots), domain);
 }
@@ -299,7 +300,10 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
       }
       return emit_atomic_add(how, address, operand);
     }
-    return from_bits(b_, numbers_, emit_read_modify_write(b_, numbers_, how, kind, address, operand), t);
+    AtomicAccess idempotent = how;
+    idempotent.skips_unchanged = kind != "xor";
+    return from_bits(b_, numbers_, emit_read_modify_write(b_, numbers_, idempotent, kind, address, operand),
+                     t);
   };
 
   auto element_step = [&](Nest& nest, const Indices& at) {

@@ -38,7 +38,6 @@ bool moves_elements(const Op& op) {
 
 namespace {
 
-constexpr int largest_nest = 2000;  // in additions; what is larger gets a buffer, and so a nest of its own
 constexpr int deepest_chain = 256;  // in operations
 constexpr int most_evaluations = 8; // of a tile that is computed from others
 
@@ -80,6 +79,16 @@ int own_cost(const Op& op) {
   // An operation on narrow floats also rounds its result.
   DType t = op.num_results() ? op.result()->type.dtype : DType::F32;
   return is_float(t) && size_of(t) < 4 ? tuning::narrow_float_cost : 1;
+}
+
+// The size of an operation's code, in additions. Loads check bounds, and vectors of integers are divided one
+// element at a time.
+int code_size(const Op& op) {
+  constexpr int load = 4, division = 16;
+  if (op.is(Opcode::ViewLoad)) return std::max(own_cost(op), load);
+  if ((op.is(Opcode::Div) || op.is(Opcode::Rem)) && is_integer(op.result()->type.dtype))
+    return division * std::max(1, size_of(op.result()->type.dtype) / 4);
+  return std::max(own_cost(op), 1);
 }
 
 // Whether `op` is a broadcast that repeats one element along the last axis.
@@ -143,8 +152,10 @@ private:
         writes_.push_back(position);
       for (const Value* v : op->operands)
         users_[v].push_back(op.get());
+      const Work work = work_without_buffer(*op);
+      plan_.sizes_[op.get()] = work.size;
       for (const auto& r : op->results)
-        estimate(*op, r.get());
+        estimate(*op, r.get(), work);
       if (op->info().cls != ir::OpClass::Control) continue;
       int inner = loop;
       if (op->is(Opcode::For) || op->is(Opcode::While)) {
@@ -159,10 +170,9 @@ private:
 
   // Estimates the work of a nest that evaluates `v`, a result of `op`, and gives `v` a buffer if `op` has a
   // nest of its own or the nest would become too large.
-  void estimate(const Op& op, const Value* v) {
+  void estimate(const Op& op, const Value* v, const Work& lazy) {
     if (!v->type.is_tile()) return; // scalars are computed once, where they are
-    const Work lazy = is_root(op) ? Work{} : work_without_buffer(op);
-    const bool cuts = lazy.size > largest_nest || lazy.depth > deepest_chain;
+    const bool cuts = !is_root(op) && (lazy.size > largest_nest || lazy.depth > deepest_chain);
     if (cuts) plan_.cuts_.insert(v);
     if (cuts || is_root(op)) plan_.buffers_.insert(v);
     work_[v] = cuts || is_root(op) ? Work{1, 0, 1} : lazy; // a load from the buffer
@@ -171,7 +181,7 @@ private:
   Work work_without_buffer(const Op& op) const {
     // The longest chain counts for time, and not the sum, because what two chains share is evaluated once.
     int time = 0;
-    Work work{0, 0, std::max(own_cost(op), 1)};
+    Work work{0, 0, code_size(op)};
     for (const Value* operand : op.operands) {
       const Work below = work_of(operand);
       time = std::max(time, below.time);
@@ -203,7 +213,7 @@ private:
     while (!left.empty() && size <= largest_nest) {
       const Op& next = *left.back();
       left.pop_back();
-      size += std::max(own_cost(next), 1);
+      size += code_size(next);
       for (const Value* v : next.operands)
         if (v->type.is_tile() && v->def && !plan_.has_buffer(v) && seen.insert(v).second)
           left.push_back(v->def);
@@ -301,7 +311,7 @@ private:
     const auto again = static_cast<std::int64_t>(times) - 1;
     if (again < 1) return false;
     return again * (work_.at(v).time - 1) >= tuning::buffer_cost ||
-           (again >= most_evaluations && work_.at(v).size > 1);
+           (again >= most_evaluations && work_.at(v).size > code_size(*v->def));
   }
 
   // The number of elements over which a nest iterates.
@@ -356,6 +366,11 @@ private:
   IndexMaps maps_;
   std::unordered_map<const Value*, std::set<Evaluation>> evaluations_;
 };
+
+int Plan::code_size(const ir::Op& root) const {
+  const auto found = sizes_.find(&root);
+  return found == sizes_.end() ? 1 : found->second;
+}
 
 Plan::Plan(const ir::Kernel& kernel) { Planner(*this).run(kernel); }
 

@@ -24,9 +24,13 @@
 
 #include <kiln/dsl/ir/ir.h>
 
+#include <unordered_map>
 #include <unordered_set>
 
 namespace kiln::cpu {
+
+// The largest code of a nest, in additions; more roots have nests of their own.
+inline constexpr int largest_nest = 2000;
 
 class Plan {
 public:
@@ -36,10 +40,14 @@ public:
   void add_buffer(const ir::Value* v) { buffers_.insert(v); }
   // Whether `v` has a buffer because of rule 4, and must keep it.
   bool cuts_chain(const ir::Value* v) const { return cuts_.count(v) != 0; }
+  // The size of the code that evaluates the operands of a root and the root itself, in additions; of a tile
+  // with a buffer, `root` is the operation that computes it.
+  int code_size(const ir::Op& root) const;
 
 private:
   friend class Planner;
   std::unordered_set<const ir::Value*> buffers_, cuts_;
+  std::unordered_map<const ir::Op*, int> sizes_;
 };
 
 // Whether `op` has a loop nest of its own, instead of being evaluated inside others.

@@ -24,8 +24,8 @@ inline constexpr std::int64_t rows_from_memory_bytes = 2 << 10;
 // bytes | Emerald Rapids | softmax of 16384 columns: 27 % less time as one tile than in parts | 2026-11-28
 inline constexpr std::int64_t whole_transposed_bytes = 2 << 20, transposed_part_bytes = 128 << 10;
 // Rows of at most max_narrow_columns elements are transposed in registers, if there are min_narrow_rows or
-// more. elements, rows | - | derived: a vector of AVX-512 has 16 floats, and so many rows fill one |
-// 2026-11-28
+// more.
+// elements, rows | - | derived: a vector of AVX-512 has 16 floats, and so many rows fill one | 2026-11-28
 inline constexpr std::int64_t max_narrow_columns = 15, min_narrow_rows = 16;
 // The largest number of elements of a program with such rows.
 // elements | - | not measured: the tiles in scratch take half of an L1 of 32 KiB | 2026-11-28

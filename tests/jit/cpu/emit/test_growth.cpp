@@ -155,7 +155,7 @@ private:
 
 struct CodeSize { // in LLVM instructions
   std::size_t emitted = 0;
-  std::size_t largest_function = 0; // after optimization
+  std::size_t largest_function = 0, largest_block = 0; // after optimization
 };
 
 CodeSize code_size_of(const Kernel& kernel) {
@@ -166,11 +166,14 @@ CodeSize code_size_of(const Kernel& kernel) {
   CodeSize size;
   for (std::size_t at = 0; (at = code.llvm_before.find("\n  ", at)) != std::string::npos; ++at)
     ++size.emitted;
-  std::size_t in_function = 0;
+  std::size_t in_function = 0, in_block = 0;
   std::istringstream lines(code.llvm_after);
   for (std::string line; std::getline(lines, line);) {
-    in_function = line.starts_with("  ") ? in_function + 1 : line.starts_with("define") ? 0 : in_function;
+    const bool instruction = line.starts_with("  ");
+    in_block = instruction ? in_block + 1 : 0;
+    in_function = instruction ? in_function + 1 : line.starts_with("define") ? 0 : in_function;
     size.largest_function = std::max(size.largest_function, in_function);
+    size.largest_block = std::max(size.largest_block, in_block);
   }
   return size;
 }
@@ -198,6 +201,42 @@ TEST_CASE("code grows linearly with operations that read tiles through several i
         .view(y.data(), {3 * elements})
         .run_on(growing.kernel, {1});
   }
+}
+
+TEST_CASE("long chains become several nests, by the size of their code") {
+  constexpr std::int64_t lanes = 64;
+  const auto chain = [](DType t, auto step) {
+    auto kernel = std::make_unique<Kernel>("chain");
+    Builder b(&kernel->body);
+    Value* x = kernel->body.add_arg(Type::view(t, 1, true));
+    Value* y = kernel->body.add_arg(Type::view(t, 1, false));
+    const auto load = [&](std::int64_t at) {
+      Op* op = b.create(Opcode::ViewLoad, {x, b.index(at)}, {Type::tile(t, {Dim(lanes)})});
+      op->set("axes", std::vector<std::int64_t>{0});
+      return op->result();
+    };
+    Value* v = load(0);
+    for (int i = 1; i < 1000; ++i)
+      v = step(b, load, v, i);
+    Op* store = b.create(Opcode::ViewStore, {y, v, b.index(0)}, {});
+    store->set("axes", std::vector<std::int64_t>{0});
+    verify(*kernel);
+    return code_size_of(*kernel);
+  };
+  const CodeSize divisions = chain(DType::I64, [](Builder& b, const auto&, Value* v, int i) {
+    return b.binary(Opcode::Div, b.splat(b.constant(DType::I64, std::int64_t{1} << 40 | i), v->type.shape),
+                    v);
+  });
+  CHECK(divisions.largest_block < 300);
+  const CodeSize loads = chain(DType::F32, [](Builder& b, const auto& load, Value* v, int i) {
+    return b.binary(Opcode::Add, v, load(100 * i));
+  });
+  CHECK(loads.largest_block < 8000);
+  CHECK(loads.largest_function < 2 * cpu::tuning::max_whole_instructions);
+  const CodeSize sums =
+      chain(DType::BF16, [](Builder& b, const auto&, Value* v, int) { return b.binary(Opcode::Add, v, v); });
+  CHECK(sums.emitted < 20000); // calls: inlined, they would be 40000
+  CAPTURE(divisions.largest_block, loads.largest_block, sums.emitted);
 }
 
 TEST_CASE("long functions of which a kernel has many become calls, with the same results") {
