@@ -17,8 +17,8 @@ struct AtomicAccess {
   // that size around it, whose other bytes stay as they are. LLVM would do this too, but after a plain load
   // of the word, which races with the swaps of other threads.
   int fewest_bytes = 1;
-  // Writes nothing where the old value is the new one, as that of a maximum mostly is. Other threads cannot
-  // tell the difference. Only for operations whose result does not change if they are repeated.
+  // Writes nothing where the old value is the new one, as that of a maximum mostly is. No other thread can
+  // detect the difference. Only for operations whose result does not change if they are repeated.
   bool skips_unchanged = false;
   // Emits the swap of such a word, and returns its old bits; empty: LLVM's cmpxchg is used.
   std::function<llvm::Value*(llvm::Value* pointer, llvm::Value* wanted, llvm::Value* desired)> swap = {};

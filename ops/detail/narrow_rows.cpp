@@ -11,7 +11,7 @@ std::optional<Config> narrow_config(Device device, const kiln::detail::StridedAr
                                     const kiln::detail::StridedArray& y) {
   namespace tuning = cpu::tuning;
   const std::int64_t rows = x.extents[0], columns = x.extents[1];
-  if (!device.is_cpu() || columns < 2 || columns > tuning::max_narrow_columns ||
+  if (!device.is_cpu() || columns < 1 || columns > tuning::max_narrow_columns ||
       rows < tuning::min_narrow_rows || x.strides[1] != 1 || y.strides[1] != 1)
     return std::nullopt;
   const auto height = std::bit_floor(static_cast<std::uint64_t>(tuning::narrow_rows_elements / columns));
