@@ -204,6 +204,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   }
   if (op.result()->type.is_scalar()) return emit_scalar(op);
   if (!plan_.has_buffer(op.result())) return; // lazy: evaluated where it is used
+  if (plan_.copies_rows(op.result())) return copy_rows(op);
   Root root{Root::Kind::Fill, op.result()};
   root.own = root.sole = true;
   root.buffer = own_buffer(op.result());
@@ -212,6 +213,18 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   if (alone) flush();
   add_root(root);
   if (alone) flush();
+}
+
+// Fills the buffer of a reshape that joins rows by a nest over the rows. Each row is stored before the next
+// one, so that what its last vector stores too much is overwritten.
+void KernelEmitter::copy_rows(const ir::Op& reshape) {
+  flush();
+  Root root{Root::Kind::Fill, reshape.operand(0)};
+  root.buffer = own_buffer(reshape.result());
+  root.buffer.extents = extents_of(reshape.operand(0)->type);
+  root.buffer.strides = row_major(root.buffer.extents);
+  root.in_order = true;
+  emit_nest({root}, root.buffer.extents);
 }
 
 void KernelEmitter::emit_scalar(const ir::Op& op) {

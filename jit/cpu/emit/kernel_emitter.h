@@ -64,6 +64,7 @@ private:
   void begin_part(Parts& parts);
   void emit_op(const ir::Op& op);
   void emit_scalar(const ir::Op& op);
+  void copy_rows(const ir::Op& reshape);
   llvm::Value* scalar(const ir::Value* v);
   bool depends_on_pending(const ir::Op& op) const;
   void locate(const ir::Op& op);

@@ -50,6 +50,7 @@ struct Root {
   Buffer buffer = {};               // Fill: the destination
   bool own = false;                 // Fill: `buffer` is the value's own buffer
   bool sole = false;                // Fill: every reader of the value reads this buffer
+  bool in_order = false;            // Fill: each row is filled as a whole before the next one
   // Store to a view: the address of tile element 0, and the stride along each axis of the tile, in elements.
   llvm::Value* destination = nullptr;
   Values destination_strides = {};

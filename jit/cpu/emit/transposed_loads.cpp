@@ -65,7 +65,8 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 // condition, else null.
 Value* KernelEmitter::find_transposed_accesses(Nest& nest) {
   if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < tuning::min_transposed_lanes ||
-      nest.reduced_axis >= 0)
+      nest.reduced_axis >= 0 ||
+      std::any_of(nest.roots.begin(), nest.roots.end(), [](const Root& root) { return root.in_order; }))
     return nullptr;
   const int row_axis = nest.outer_axes.back();
   const std::int64_t rows = nest.domain[static_cast<std::size_t>(row_axis)];

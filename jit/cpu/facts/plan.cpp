@@ -18,6 +18,7 @@ namespace kiln::cpu {
 using ir::Op;
 using ir::Opcode;
 using ir::Region;
+using ir::Shape;
 using ir::Value;
 
 bool is_root(const Op& op) {
@@ -246,6 +247,10 @@ private:
       }
     }
     if (op.is(Opcode::Permute) && better_before(op, evaluations)) return;
+    if (joins_odd_rows(op) && !evaluations.empty()) {
+      plan_.row_copies_.insert(v);
+      return (void)plan_.buffers_.insert(v);
+    }
     Place here = places_.at(&op);
     bool reads = reads_memory(op);
     int cost = work_.at(v).time;
@@ -287,6 +292,17 @@ private:
     while (axis >= 0 && v->type.shape[static_cast<std::size_t>(axis)].is_one())
       --axis;
     return axis;
+  }
+
+  // Whether `op` makes one row of several whose length is no multiple of a vector's.
+  static bool joins_odd_rows(const Op& op) {
+    constexpr std::int64_t lanes = 16;
+    if (!op.is(Opcode::Reshape)) return false;
+    const Shape& from = op.operand(0)->type.shape;
+    const Shape& to = op.result()->type.shape;
+    const std::int64_t row = from.empty() ? 1 : from.back().value();
+    return row > lanes && row % lanes != 0 && !to.empty() && to.back().value() > row &&
+           to.back().value() == op.result()->type.numel();
   }
 
   // Whether more nests would read a buffer of the operand of `permute` in whole vectors than a buffer of its

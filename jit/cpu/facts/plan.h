@@ -17,7 +17,9 @@
 //      each stage of an algorithm such as an FFT;
 //   4. evaluating it takes so many operations that LLVM would be slow to compile the nest, or a chain so long
 //      that the recursion through its operands would overflow the stack;
-//   5. a gather takes elements of it by index, or it is the result of a sort or a histogram.
+//   5. a gather takes elements of it by index, or it is the result of a sort or a histogram; or
+//   6. it is a reshape that joins rows which are no whole number of vectors. Its buffer is filled row by row
+//      (copies_rows), because a vector of the result would span rows, and take a division for each lane.
 // Costs are counted in additions. The thresholds are a heuristic: a buffer costs one store and one load an
 // element, which is about four additions if the tile fits the L1 cache (tuning.h).
 #pragma once
@@ -40,13 +42,15 @@ public:
   void add_buffer(const ir::Value* v) { buffers_.insert(v); }
   // Whether `v` has a buffer because of rule 4, and must keep it.
   bool cuts_chain(const ir::Value* v) const { return cuts_.count(v) != 0; }
+  // Whether `v` has a buffer because of rule 6.
+  bool copies_rows(const ir::Value* v) const { return row_copies_.count(v) != 0; }
   // The size of the code that evaluates the operands of a root and the root itself, in additions; of a tile
   // with a buffer, `root` is the operation that computes it.
   int code_size(const ir::Op& root) const;
 
 private:
   friend class Planner;
-  std::unordered_set<const ir::Value*> buffers_, cuts_;
+  std::unordered_set<const ir::Value*> buffers_, cuts_, row_copies_;
   std::unordered_map<const ir::Op*, int> sizes_;
 };
 

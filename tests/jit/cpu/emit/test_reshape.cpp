@@ -212,6 +212,51 @@ TEMPLATE_TEST_CASE("elements a constant few apart are read exactly, and nothing 
   check_steps<TestType, -3>(random);
 }
 
+TEMPLATE_TEST_CASE("rows of any length become one row: loaded, transposed, scanned, and by broadcasts", "",
+                   float, double, bf16, std::int8_t) {
+  using T = TestType;
+  const auto joined = kernel("joined", [](View<const T, 2> x, View<T, 1> y, View<T, 1> z, View<T, 1> w) {
+    program_id(0);
+    Tile v = x.tile(offset(BM, 0), offset(BN, 0)).load();
+    auto all = offset(BK, 0);
+    y.tile(all).store(reshape(v + v, BK));
+    z.tile(all).store(reshape(trans(v), BK));
+    w.tile(all).store(reshape(cumsum(v, axis<0>) + x.tile(0, offset(BN, 0)).load(), BK));
+  });
+  std::mt19937_64 random(test::fresh_seed());
+  test::RandomIntegers number{random};
+  Stream stream;
+  for (int round = 0; round < 8; ++round) {
+    const std::int64_t m = number(1, 24), n = round % 2 ? number(17, 70) : number(1, 300), all = m * n;
+    CAPTURE(m, n);
+    std::vector<T> x(static_cast<std::size_t>(all));
+    for (T& e : x)
+      e = T(static_cast<float>(number(0, 3)));
+    const bool transposed = number(0, 1) != 0;
+    const TensorView<const T, 2> view(x.data(), {m, n}, {transposed ? 1 : n, transposed ? m : 1});
+    const auto at = [&](std::int64_t i, std::int64_t j) {
+      return static_cast<float>(x[static_cast<std::size_t>(transposed ? j * m + i : i * n + j)]);
+    };
+    std::vector<std::vector<T>> outputs(3, std::vector<T>(static_cast<std::size_t>(all)));
+    const auto flat = [&](std::size_t i) { return TensorView<T, 1>(outputs[i].data(), {all}); };
+    joined.launch(stream, {BM = m, BN = n, BK = all}, Grid{1}, view, flat(0), flat(1), flat(2));
+    stream.synchronize();
+    std::int64_t wrong = 0;
+    for (std::int64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (std::int64_t i = 0; i < m; ++i) {
+        sum += at(i, j);
+        const auto by_rows = static_cast<std::size_t>(i * n + j),
+                   by_columns = static_cast<std::size_t>(j * m + i);
+        wrong += static_cast<float>(outputs[0][by_rows]) != 2 * at(i, j);
+        wrong += static_cast<float>(outputs[1][by_columns]) != at(i, j);
+        wrong += static_cast<float>(outputs[2][by_rows]) != sum + at(0, j);
+      }
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("rows that are split by themselves are computed where their indices are") {
   const auto rows = kernel("rows", [](View<const float, 1> x, View<float, 3> y) {
     Tile repeated = broadcast(expand<1>(x.tile(offset(BM * 2_c, 0)).load()), BM * 2_c, BN);
