@@ -201,10 +201,29 @@ template <class A, class B, class PA = Parts<A>, class PB = Parts<B>> struct Div
 template <class A, class B> using product_t = typename Multiply<A, B>::type;
 template <class A, class B> using quotient_t = typename Divide<A, B>::type;
 
-template <char... Digits> constexpr std::int64_t parse_constant() {
-  std::int64_t n = 0;
-  ((n = Digits == '\'' ? n : n * 10 + (Digits - '0')), ...);
-  return n;
+// The value of the characters of a literal, as C++ reads an integer: decimal, hexadecimal after 0x, binary
+// after 0b, and octal after another 0, with ' between digits.
+struct ParsedConstant {
+  std::int64_t value = 0;
+  bool integer = true, fits = true;
+};
+template <char... Characters> constexpr ParsedConstant parse_constant() {
+  constexpr char text[] = {Characters..., 0};
+  constexpr char second = text[0] == '0' ? text[1] : 0;
+  constexpr bool hexadecimal = second == 'x' || second == 'X', binary = second == 'b' || second == 'B';
+  constexpr int base = hexadecimal ? 16 : binary ? 2 : second ? 8 : 10;
+  ParsedConstant parsed;
+  for (const char* c = text + (hexadecimal || binary ? 2 : 0); *c; ++c) {
+    if (*c == '\'') continue;
+    const int digit = *c >= '0' && *c <= '9'   ? *c - '0'
+                      : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10
+                      : *c >= 'A' && *c <= 'F' ? *c - 'A' + 10
+                                               : base;
+    if (digit >= base) return {1, false, true};
+    if (parsed.value > (INT64_MAX - digit) / base) return {1, true, false};
+    parsed.value = parsed.value * base + digit;
+  }
+  return parsed;
 }
 } // namespace detail
 
@@ -222,9 +241,13 @@ template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator/
 template <std::int64_t N> inline constexpr Constant<N> constant{};
 
 inline namespace literals {
-// A constant dimension: 16_c has the size 16.
-template <char... Digits> consteval auto operator""_c() {
-  return Constant<detail::parse_constant<Digits...>()>{};
+// A constant dimension: 16_c has the size 16. The literal is an integer as in C++: 0x10_c and 1'024_c are
+// constants too.
+template <char... Characters> consteval auto operator""_c() {
+  constexpr detail::ParsedConstant parsed = detail::parse_constant<Characters...>();
+  static_assert(parsed.integer, "a constant dimension is an integer: write 16_c, 0x10_c or 1'024_c");
+  static_assert(parsed.fits, "a constant dimension must fit into 64 bits");
+  return Constant<parsed.value>{};
 }
 } // namespace literals
 

@@ -192,3 +192,15 @@ TEST_CASE("gathers and scatters through two views") {
   Arguments().view(table.data(), {4, 3}).view(rows.data(), {3}).view(out.data(), {3, 3}).run(*kernel);
   CHECK(out == std::vector<float>{30, 31, 32, -1, -1, -1, 0, 1, 2});
 }
+
+TEST_CASE("a constant dimension is an integer literal as in C++") {
+  const auto size = []<std::int64_t N>(Constant<N>) { return N; };
+  CHECK(size(1'024_c) == 1024);
+  CHECK(size(0x1F_c) == 31);
+  CHECK(size(0X10_c) == 16);
+  CHECK(size(0b101_c) == 5);
+  CHECK(size(0B1'000_c) == 8);
+  CHECK(size(010_c) == 8);
+  CHECK(size(9'223'372'036'854'775'807_c) == INT64_MAX);
+  CHECK(size(7_c) == 7);
+}
