@@ -33,21 +33,32 @@ public:
   Tensor() = default;
   // Allocates a tensor without initialising it; its contents are undefined. Throws UserError for invalid
   // extents, and if the device lacks memory, as Buffer does.
-  static Tensor empty(Device device, Extents extents, Here here = Here::current()) {
-    // Checks the extents, as a view does, before memory is allocated.
-    alignas(T) static char anywhere[sizeof(T)];
-    TensorView<T, Rank> checked(reinterpret_cast<T*>(anywhere), extents, here);
+  template <std::size_t N>
+  static Tensor empty(Device device, const Extent (&extents)[N], Here here = Here::current()) {
+    static_assert(N == Rank, "the number of extents in braces must be that of the dimensions");
     Tensor t;
-    t.buffer_ = Buffer(device, checked.size() * static_cast<std::int64_t>(sizeof(T)), here);
-    t.view_ = TensorView<T, Rank>(static_cast<T*>(t.buffer_.data()), extents, here);
+    if constexpr (N == Rank) {
+      // Checks the extents, as a view does, before memory is allocated.
+      alignas(T) static char anywhere[sizeof(T)];
+      TensorView<T, Rank> checked(reinterpret_cast<T*>(anywhere), extents, here);
+      t.buffer_ = Buffer(device, checked.size() * static_cast<std::int64_t>(sizeof(T)), here);
+      t.view_ = TensorView<T, Rank>(static_cast<T*>(t.buffer_.data()), extents, here);
+    }
     return t;
   }
-  static Tensor empty(Extents extents, Here here = Here::current()) {
-    return empty(Device::cpu(), extents, here);
+  template <std::size_t N> static Tensor empty(const Extent (&extents)[N], Here here = Here::current()) {
+    static_assert(N == Rank, "the number of extents in braces must be that of the dimensions");
+    if constexpr (N == Rank)
+      return empty(Device::cpu(), extents, here);
+    else
+      return {};
   }
   // Allocates a tensor in which all bytes are zero when the call returns. Throws UserError as empty() does.
-  static Tensor zeros(Device device, Extents extents, Here here = Here::current()) {
-    Tensor t = empty(device, extents, here);
+  template <std::size_t N>
+  static Tensor zeros(Device device, const Extent (&extents)[N], Here here = Here::current()) {
+    static_assert(N == Rank, "the number of extents in braces must be that of the dimensions");
+    Tensor t;
+    if constexpr (N == Rank) t = empty(device, extents, here);
     if (t.buffer_.size() == 0) return t;
     if (device.is_cpu())
       std::memset(t.buffer_.data(), 0, static_cast<std::size_t>(t.buffer_.size()));
@@ -55,8 +66,41 @@ public:
       detail::fill_bytes_now(t.buffer_.device(), t.buffer_.data(), 0, t.buffer_.size(), here);
     return t;
   }
-  static Tensor zeros(Extents extents, Here here = Here::current()) {
-    return zeros(Device::cpu(), extents, here);
+  template <std::size_t N> static Tensor zeros(const Extent (&extents)[N], Here here = Here::current()) {
+    static_assert(N == Rank, "the number of extents in braces must be that of the dimensions");
+    if constexpr (N == Rank)
+      return zeros(Device::cpu(), extents, here);
+    else
+      return {};
+  }
+  // Report extents without braces: zeros(m, n).
+  template <std::integral... E>
+    requires(sizeof...(E) > 0)
+  static Tensor empty(E...) {
+    static_assert(!std::is_integral_v<std::common_type_t<E...>>,
+                  "the extents of a Tensor are in braces: Tensor<float, 2>::zeros({m, n})");
+    return {};
+  }
+  template <std::integral... E>
+    requires(sizeof...(E) > 0)
+  static Tensor zeros(E...) {
+    static_assert(!std::is_integral_v<std::common_type_t<E...>>,
+                  "the extents of a Tensor are in braces: Tensor<float, 2>::zeros({m, n})");
+    return {};
+  }
+  template <std::integral... E>
+    requires(sizeof...(E) > 0)
+  static Tensor empty(Device, E...) {
+    static_assert(!std::is_integral_v<std::common_type_t<E...>>,
+                  "the extents of a Tensor are in braces: Tensor<float, 2>::zeros({m, n})");
+    return {};
+  }
+  template <std::integral... E>
+    requires(sizeof...(E) > 0)
+  static Tensor zeros(Device, E...) {
+    static_assert(!std::is_integral_v<std::common_type_t<E...>>,
+                  "the extents of a Tensor are in braces: Tensor<float, 2>::zeros({m, n})");
+    return {};
   }
 
   Tensor(Tensor&& other) noexcept { swap(other); }

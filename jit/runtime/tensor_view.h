@@ -84,21 +84,28 @@ public:
   = default;
 
   // A row-major array, and an array with the given strides.
-  TensorView(T* data, const Extent (&extents)[Rank], Here here = Here::current())
+  template <std::size_t N>
     requires(Rank > 0)
-      : data_(data) {
-    for (int i = 0; i < Rank; ++i)
-      extents_[i] = extents[i].value;
-    detail::row_major_strides(Rank, extents_, strides_);
-    check(here);
+  TensorView(T* data, const Extent (&extents)[N], Here here = Here::current()) : data_(data) {
+    static_assert(N == Rank, "the number of extents in braces must be that of the dimensions");
+    if constexpr (N == Rank) {
+      for (int i = 0; i < Rank; ++i)
+        extents_[i] = extents[i].value;
+      detail::row_major_strides(Rank, extents_, strides_);
+      check(here);
+    }
   }
-  TensorView(T* data, const Extent (&extents)[Rank], const Extent (&strides)[Rank],
-             Here here = Here::current())
+  template <std::size_t N, std::size_t M>
     requires(Rank > 0)
+  TensorView(T* data, const Extent (&extents)[N], const Extent (&strides)[M], Here here = Here::current())
       : data_(data) {
-    for (int i = 0; i < Rank; ++i)
-      extents_[i] = extents[i].value, strides_[i] = strides[i].value;
-    check(here);
+    static_assert(N == Rank, "the number of extents in braces must be that of the dimensions");
+    static_assert(M == Rank, "the number of strides in braces must be that of the dimensions");
+    if constexpr (N == Rank && M == Rank) {
+      for (int i = 0; i < Rank; ++i)
+        extents_[i] = extents[i].value, strides_[i] = strides[i].value;
+      check(here);
+    }
   }
   // A single number: TensorView<float, 0>(&x). Its type is not deduced from a pointer alone, because
   // TensorView(p) is more often a mistake.
@@ -118,9 +125,9 @@ public:
   TensorView(U (&array)[N], Here here = Here::current()) : TensorView(array, {N}, here) {}
   // A view of the elements of a container in row-major order. Throws UserError if the container has fewer
   // elements than the extents require.
-  template <detail::ContiguousContainer C>
+  template <detail::ContiguousContainer C, std::size_t N>
     requires(Rank > 0 && std::is_convertible_v<detail::ContainedElement<C> (*)[], T (*)[]>)
-  TensorView(C&& container, const Extent (&extents)[Rank], Here here = Here::current())
+  TensorView(C&& container, const Extent (&extents)[N], Here here = Here::current())
       : TensorView(container.data(), extents, here) {
     detail::check_container(container.size(), Rank, extents_, here);
   }
@@ -178,14 +185,17 @@ public:
     return v;
   }
   // Returns a view whose dimension i is dimension order[i] of this view.
-  TensorView permute(const Extent (&order)[Rank], Here here = Here::current()) const
+  template <std::size_t N>
     requires(Rank > 0)
-  {
-    detail::check_permutation(Rank, order, here);
+  TensorView permute(const Extent (&order)[N], Here here = Here::current()) const {
+    static_assert(N == Rank, "permute takes each dimension of the view once");
     TensorView v = *this;
-    for (int i = 0; i < Rank; ++i) {
-      v.extents_[i] = extents_[order[i].value];
-      v.strides_[i] = strides_[order[i].value];
+    if constexpr (N == Rank) {
+      detail::check_permutation(Rank, order, here);
+      for (int i = 0; i < Rank; ++i) {
+        v.extents_[i] = extents_[order[i].value];
+        v.strides_[i] = strides_[order[i].value];
+      }
     }
     return v;
   }
@@ -264,8 +274,8 @@ private:
 
 template <class T, std::size_t R>
 TensorView(T*, const Extent (&)[R], std::source_location = {}) -> TensorView<T, static_cast<int>(R)>;
-template <class T, std::size_t R>
-TensorView(T*, const Extent (&)[R], const Extent (&)[R], std::source_location = {})
+template <class T, std::size_t R, std::size_t S>
+TensorView(T*, const Extent (&)[R], const Extent (&)[S], std::source_location = {})
     -> TensorView<T, static_cast<int>(R)>;
 template <class T, std::size_t N> TensorView(T (&)[N], std::source_location = {}) -> TensorView<T, 1>;
 template <detail::ContiguousContainer C>
