@@ -1,5 +1,5 @@
-// check-bounds: asserts before every access by index, to memory or to a tile, that its indices are in bounds.
-// Runs with KILN_DEBUG=1.
+// check-bounds: asserts of every access by index, to memory or to a tile, that its indices are in bounds. Runs
+// with KILN_DEBUG=1.
 //
 //  1. Only elements that are not masked off are checked, and whose indices were read inside of their views. A
 //     tile of indices that overlaps the edge of its view holds zeros there, or `other`, and what is computed
@@ -12,9 +12,12 @@
 //     be wrong, and are checked.
 //  4. A read with `other` defines the elements that are out of bounds, and is not checked.
 //  5. Indices into tiles are checked wherever they come from: a tile has no edge that they may overlap.
-//  6. The access itself stays, so that what it does after a failed check is still defined.
-//  7. Each bound of each axis has an assert of its own, whose condition is one comparison. The error shows
+//  6. A read is checked where its result is used, in the lanes that are used there (deferred_checks.h): lanes
+//     that a mask of a store or the condition of a select excludes may have any index.
+//  7. The access itself stays, so that what it does after a failed check is still defined.
+//  8. Each bound of each axis has an assert of its own, whose condition is one comparison. The error shows
 //     the index and the bound.
+#include <kiln/jit/passes/deferred_checks.h>
 #include <kiln/jit/passes/lanes_inside.h>
 #include <kiln/jit/passes/passes.h>
 
@@ -153,75 +156,92 @@ std::string name_of(const Value* view) {
   return view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
 }
 
-void assert_in_bounds(Builder& build, DataDependence& data, const char* what, Value* view,
-                      std::span<Value* const> indices, Value* mask) {
+// The lanes in which the indices mean something: those of the mask, where all indices were read inside of their
+// views. Null if they are all.
+Value* meaningful(Builder& build, std::span<Value* const> indices, Value* mask) {
   LanesInside lanes(build);
   for (const Value* index : indices)
     if (Value* inside = lanes.of(index)) mask = mask ? build.binary(Opcode::And, mask, inside) : inside;
-  const std::string name = name_of(view);
+  return mask;
+}
+
+std::vector<IndexCheck> checks_of(Builder& build, DataDependence& data, const char* what, Value* view,
+                                  std::span<Value* const> indices) {
+  std::vector<IndexCheck> checks;
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
-    Value* index = indices[axis];
-    if (!data.of(index)) continue;
-    const Shape& shape = index->type.shape;
+    if (!data.of(indices[axis])) continue;
     Op* extent = build.create(Opcode::ViewExtent, {view}, {Type::scalar(DType::I64)});
     extent->set("axis", static_cast<std::int64_t>(axis));
-    const std::string message = std::string(what) + " by index lies outside the view (" + name +
-                                ") along axis " + std::to_string(axis) + " (mask it off or fix the index)";
-    for (auto [relation, bound] : {std::pair{Opcode::Ge, build.index(0)}, {Opcode::Lt, extent->result()}}) {
-      std::vector<Value*> operands{build.binary(relation, index, build.splat(bound, shape))};
-      if (mask) operands.push_back(mask);
-      Op* check = build.create(Opcode::DeviceAssert, operands, {});
-      if (mask) check->set("has_mask", std::int64_t{1});
-      check->set("message", message);
-    }
+    checks.push_back({indices[axis], extent->result(),
+                      std::string(what) + " by index lies outside the view (" + name_of(view) +
+                          ") along axis " + std::to_string(axis) + " (mask it off or fix the index)"});
   }
+  return checks;
 }
 
 // An index into a tile is checked wherever it comes from, because a tile has no edge that it may overlap.
-void assert_in_tile(Builder& build, const Op& gather) {
+IndexCheck check_in_tile(Builder& build, const Op& gather) {
   Value* index = gather.operand(1);
-  Value* mask = LanesInside(build).of(index);
   const std::int64_t axis = gather.integer("axis");
   const std::int64_t extent = gather.operand(0)->type.shape[static_cast<std::size_t>(axis)].value();
-  const std::string message = "an index of gather, take or narrow lies outside the tile along axis " +
-                              std::to_string(axis) + " (fix the index)";
-  for (auto [relation, bound] : {std::pair{Opcode::Ge, std::int64_t{0}}, {Opcode::Lt, extent}}) {
-    Value* limit = build.splat(build.constant(index->type.dtype, bound), index->type.shape);
-    std::vector<Value*> operands{build.binary(relation, index, limit)};
-    if (mask) operands.push_back(mask);
-    Op* check = build.create(Opcode::DeviceAssert, operands, {});
-    if (mask) check->set("has_mask", std::int64_t{1});
-    check->set("message", message);
-  }
+  return {index, build.constant(index->type.dtype, extent),
+          "an index of gather, take or narrow lies outside the tile along axis " + std::to_string(axis) +
+              " (fix the index)"};
 }
 
-void check_region(Region& region, DataDependence& data) {
-  std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
-  region.ops.clear();
-  Builder build(&region);
-  for (auto& op : old) {
-    for (const auto& inner : op->regions)
-      check_region(*inner, data);
-    build.set_location(op->loc);
-    const bool reads = op->is(Opcode::ViewGather) || op->is(Opcode::ViewLoad);
-    if (op->is(Opcode::Gather)) {
-      assert_in_tile(build, *op);
-    } else if (is_element_access(*op) && !op->other()) {
-      assert_in_bounds(build, data, reads ? "a read" : "a write", op->operand(0), op->view_offsets(),
-                       op->mask());
-    } else if (op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) {
-      const AtomicAccess access = atomic_access(*op);
-      if (access.view) assert_in_bounds(build, data, "an atomic", access.view, access.indices, access.mask);
+class BoundsChecker {
+public:
+  void run(Region& region) {
+    std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
+    region.ops.clear();
+    Builder build(&region);
+    for (auto& op : old) {
+      for (const auto& inner : op->regions)
+        run(*inner);
+      build.set_location(op->loc);
+      deferred_.before(build, *op);
+      check_write(build, *op);
+      Op& placed = *build.insert(std::move(op));
+      deferred_.after(build, placed);
+      check_read(build, placed);
     }
-    region.ops.push_back(std::move(op));
   }
-}
+
+private:
+  void check_write(Builder& build, const Op& op) {
+    AtomicAccess at;
+    const char* what = "a write";
+    if (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) {
+      at = atomic_access(op);
+      what = "an atomic";
+    } else if (is_element_access(op) && (op.is(Opcode::ViewScatter) || op.is(Opcode::ViewStore))) {
+      const auto indices = op.view_offsets();
+      at = {op.operand(0), {indices.begin(), indices.end()}, op.mask()};
+    }
+    if (!at.view) return;
+    Value* mask = meaningful(build, at.indices, at.mask);
+    for (const IndexCheck& check : checks_of(build, data_, what, at.view, at.indices))
+      assert_index(build, check, mask);
+  }
+
+  void check_read(Builder& build, const Op& op) {
+    if (op.is(Opcode::Gather)) {
+      Value* index = op.operand(1);
+      deferred_.defer(op, {check_in_tile(build, op)}, meaningful(build, {&index, 1}, nullptr));
+    } else if ((op.is(Opcode::ViewGather) || op.is(Opcode::ViewLoad)) && is_element_access(op) &&
+               !op.other()) {
+      std::vector<IndexCheck> checks = checks_of(build, data_, "a read", op.operand(0), op.view_offsets());
+      if (!checks.empty())
+        deferred_.defer(op, std::move(checks), meaningful(build, op.view_offsets(), op.mask()));
+    }
+  }
+
+  DataDependence data_;
+  DeferredChecks deferred_;
+};
 
 } // namespace
 
-void check_bounds(Kernel& kernel, const PassOptions&) {
-  DataDependence data;
-  check_region(kernel.body, data);
-}
+void check_bounds(Kernel& kernel, const PassOptions&) { BoundsChecker().run(kernel.body); }
 
 } // namespace kiln::passes

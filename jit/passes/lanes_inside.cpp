@@ -1,5 +1,6 @@
 // Builds masks of the elements that were read inside of their views.
 #include <kiln/jit/passes/lanes_inside.h>
+#include <kiln/jit/passes/mask_reductions.h>
 
 #include <utility>
 
@@ -13,7 +14,7 @@ Value* LanesInside::both(Value* a, Value* b) {
 }
 
 Value* LanesInside::of(const Value* value) {
-  if (!value->def || !value->type.is_tile()) return nullptr; // a scalar is read by a check of its own
+  if (!value->def) return nullptr;
   if (const auto at = known_.find(value); at != known_.end()) return at->second;
   Value* mask = find(*value->def);
   return known_[value] = mask;
@@ -24,6 +25,12 @@ Value* LanesInside::find(const Op& op) {
   case Opcode::ViewLoad: return of_load(op);
   case Opcode::ViewGather: return of_gather(op);
   case Opcode::Load: return op.mask();
+  case Opcode::Gather: return both(moved(op), of(op.operand(1)));
+  case Opcode::Sort: return sorted(op);
+  case Opcode::Select: return chosen(op);
+  case Opcode::Reduce:
+  case Opcode::Scan: return combined(op);
+  case Opcode::Splat:
   case Opcode::Broadcast:
   case Opcode::ExpandDims:
   case Opcode::Squeeze:
@@ -73,6 +80,30 @@ Value* LanesInside::moved(const Op& op) {
   std::unique_ptr<Op> copy = clone(op, map);
   copy->result()->type = op.result()->type.with_dtype(DType::Bool);
   return build_.insert(std::move(copy))->result();
+}
+
+// The mask of the sorted elements, or of their positions: both mean nothing where the element does not.
+Value* LanesInside::sorted(const Op& op) {
+  Value* mask = of(op.operand(0));
+  if (!mask) return nullptr;
+  Op* gather =
+      build_.create(Opcode::Gather, {mask, op.result(1)}, {op.result(0)->type.with_dtype(DType::Bool)});
+  gather->set("axis", op.integer("axis"));
+  return gather->result();
+}
+
+// The mask of the operand that is chosen, where the condition means something.
+Value* LanesInside::chosen(const Op& op) {
+  Value *condition = of(op.operand(0)), *a = of(op.operand(1)), *b = of(op.operand(2));
+  if (!a && !b) return condition;
+  Value* everywhere = build_.splat(build_.constant(DType::Bool, std::int64_t{1}), op.result()->type.shape);
+  return both(condition, build_.select(op.operand(0), a ? a : everywhere, b ? b : everywhere));
+}
+
+// The mask of results that depend on several elements of each operand.
+Value* LanesInside::combined(const Op& op) {
+  Value* mask = of_operands(op);
+  return mask ? combined_like(build_, op, mask, Opcode::And) : nullptr;
 }
 
 } // namespace kiln::passes

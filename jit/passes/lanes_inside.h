@@ -15,7 +15,7 @@ namespace kiln::passes {
 class LanesInside {
 public:
   explicit LanesInside(ir::Builder& build) : build_(build) {}
-  // A tile of bool of the shape of `value`; null if it would be true everywhere, or if it is not known.
+  // A tile or scalar of bool of the shape of `value`; null if it would be true everywhere, or if it is not known.
   ir::Value* of(const ir::Value* value);
 
 private:
@@ -24,6 +24,9 @@ private:
   ir::Value* of_gather(const ir::Op& op);
   ir::Value* of_operands(const ir::Op& op);
   ir::Value* moved(const ir::Op& op);
+  ir::Value* sorted(const ir::Op& op);
+  ir::Value* chosen(const ir::Op& op);
+  ir::Value* combined(const ir::Op& op);
   ir::Value* both(ir::Value* a, ir::Value* b);
 
   ir::Builder& build_;

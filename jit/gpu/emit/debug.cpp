@@ -40,7 +40,8 @@ Value* KernelEmitter::printable(const ir::Type& type, Value* v, std::string& for
   return b_.CreateIntCast(v, b_.getInt64Ty(), sign);
 }
 
-// A thread in which an assert fails prints the values that were compared, and then ends the launch.
+// The first thread that holds an element for which an assert fails prints the values that were compared, and
+// then ends the launch. (The other threads that hold it would print the same.)
 void KernelEmitter::emit_assert(const ir::Op& op) {
   if (!debug_) return;
   const ir::Value* condition = op.operand(0);
@@ -58,7 +59,7 @@ void KernelEmitter::emit_assert(const ir::Op& op) {
                          inside_tile(layout, static_cast<int>(r), condition->type)));
     failed = b_.CreateOr(failed, wrong[r]);
   }
-  emit::emit_if(b_, failed, [&] {
+  emit::emit_if(b_, both(failed, owner(layout)), [&] {
     const std::string message(op.text("message")), file(op.loc ? op.loc.file : "");
     if (comparison) {
       std::string format = "%s:%d: device_assert failed: %s%s";
