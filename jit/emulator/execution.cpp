@@ -228,7 +228,7 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
         draw >> 61 && !longest_slice ? 8192 : 1 + (draw >> 32) % (longest_slice ? longest_slice : 64);
     const std::uint64_t before = report.warp_instructions;
     w.run(slice);
-    if (all_spin(blocks, ready, report.warp_instructions - before)) return report_deadlock(blocks);
+    if (all_wait(blocks, ready.size(), report.warp_instructions - before)) return report_deadlock(blocks);
     if (w.done() && w.block.done()) w.block.finish();
     advance_async_operations(blocks, w, ready.size(), draw);
   }

@@ -74,7 +74,7 @@ struct EmulatorOptions {
   // How many programs are resident together: their warps run in turn, in time slices of random length, as on
   // one GPU that has room for so many blocks. Programs that wait for each other through memory need this:
   // with 1, a program runs to its end before the next one starts, and waiting for a later one is reported as
-  // an endless loop when the instruction_budget is used up. 1 to 65536.
+  // a deadlock. 1 to 65536.
   int resident = 1;
   bool counters = false; // count what kernels do: see counters_of() in emulated/counters.h
   // A launch that executes more warp instructions than this is reported as an endless loop.

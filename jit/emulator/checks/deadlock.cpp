@@ -1,4 +1,4 @@
-// Detects deadlocks and endless polling, says what each warp waits for, and checks mbarriers of ended blocks.
+// Reports deadlocks, saying what each warp waits for, and checks mbarriers of ended blocks.
 #include <kiln/jit/emulator/core/block.h>
 #include <kiln/jit/emulator/core/mbarrier.h>
 
@@ -8,8 +8,6 @@
 
 namespace kiln::emulator {
 namespace {
-
-constexpr std::uint64_t spin_check_interval = 20'000; // instructions per warp without an event before a check
 
 std::string triple(const std::array<std::uint32_t, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
@@ -40,70 +38,6 @@ std::string describe_poll(const Warp& w) {
 }
 
 } // namespace
-
-// Whether all warps that could run spin, and no warp is left that could change what they poll. Nothing has
-// changed for long; a warp that returns to exactly the state that it was in will do so for ever.
-bool Execution::all_spin(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
-                         std::uint64_t instructions) {
-  if (events != last_events_) {
-    last_events_ = events;
-    instructions_without_event_ = 0;
-    return false;
-  }
-  instructions_without_event_ += instructions;
-  if (instructions_without_event_ < spin_check_interval * (ready.size() + 1) * spin_check_factor_)
-    return false;
-  instructions_without_event_ = 0;
-  for (auto& b : blocks)
-    if (!b->async_operations.empty()) return false;
-  const std::uint64_t observations_before = observations;
-  for (Warp* w : ready)
-    if (w->ready() && !w->done() && !w->returns_to_same_state()) {
-      spin_check_factor_ *= 4; // it computes for long: check less often
-      return false;
-    }
-  // A warp that polls nothing and lets no other warp wait is just an endless loop, which the budget ends.
-  const bool others = std::any_of(blocks.begin(), blocks.end(), [](const auto& b) {
-    return std::any_of(b->warps.begin(), b->warps.end(),
-                       [](const auto& w) { return !w->done() && !w->ready(); });
-  });
-  return (observations != observations_before || others) && events == last_events_ && !stopped;
-}
-
-bool Warp::returns_to_same_state() {
-  // This is long enough for every fragment to run.
-  const std::uint64_t events = execution.events;
-  run(1 << 15);
-  std::vector<std::uint8_t> start, now;
-  auto snapshot = [this](std::vector<std::uint8_t>& to) {
-    to.clear();
-    auto add = [&](const void* p, std::size_t n) {
-      const auto* bytes = static_cast<const std::uint8_t*>(p);
-      to.insert(to.end(), bytes, bytes + n);
-    };
-    for (const Fragment& f : fragments_) {
-      add(&f.frame, sizeof f.frame);
-      add(&f.at, sizeof f.at);
-      add(&f.lanes, sizeof f.lanes);
-    }
-    for (const auto& f : frames_) {
-      add(f->registers, f->function->register_bytes);
-      add(f->params.data(), f->params.size());
-    }
-    add(local_.data(), local_.size());
-  };
-  snapshot(start);
-  const std::vector<Fragment> places = fragments_;
-  for (int step = 0; step < 4096 && execution.events == events && ready() && !execution.stopped; ++step) {
-    run(1);
-    if (!std::equal(places.begin(), places.end(), fragments_.begin(), fragments_.end(),
-                    [](const Fragment& a, const Fragment& b) { return a.at == b.at && a.lanes == b.lanes; }))
-      continue;
-    snapshot(now);
-    if (now == start) return true;
-  }
-  return false;
-}
 
 // Reports mbarriers whose bytes have not all arrived, or were too many, when all threads have exited.
 void Block::check_mbarriers() {

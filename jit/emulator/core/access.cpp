@@ -258,8 +258,11 @@ void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_
       locator.lane(std::countr_zero(rest), space);
   }
   w.execution.observations += kind != AccessKind::Write;
-  if (kind == AccessKind::Write && to.lanes)
-    w.execution.events += to.region[std::countr_zero(to.lanes)]->kind < Region::Kind::Local;
+  if (kind == AccessKind::Write && to.lanes) {
+    const Region::Kind region = to.region[std::countr_zero(to.lanes)]->kind;
+    w.execution.events += region < Region::Kind::Local;
+    w.execution.lasting_events += region < Region::Kind::Shared;
+  }
   if (Probe* probe = w.execution.probe; probe && to.lanes)
     probe->access(
         {w, i, kind, purpose == Purpose::Copied, to.lanes, bytes, to.host, to.region, data, touched});

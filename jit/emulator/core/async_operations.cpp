@@ -21,6 +21,7 @@ void AsyncOperations::issue(std::unique_ptr<AsyncOperation> operation) {
   AsyncOperation& op = *operation;
   op.id = ++e.operations_issued;
   ++e.events;
+  ++e.lasting_events;
   op.pending_reads = op.in_flight = op.lanes;
   op.unwaited = op.queue == AsyncOperation::Queue::Mbarrier ? 0 : op.lanes;
   operations_.push_back(std::move(operation));
@@ -64,6 +65,7 @@ void AsyncOperations::read(AsyncOperation& op, Mask lanes) {
   if (!lanes) return;
   op.pending_reads &= ~lanes;
   ++block_.execution.events;
+  ++block_.execution.lasting_events;
   op.read(lanes);
   if (block_.execution.probe && !op.pending_reads) block_.execution.probe->read(op);
 }

@@ -97,8 +97,9 @@ public:
   std::uint64_t operations_issued = 0;
   // Tensor maps in global memory that the kernel changed, with the number of changes.
   std::map<std::uint64_t, std::uint64_t> made_maps;
-  std::uint64_t observations = 0; // number of accesses that can observe other threads
-  std::uint64_t events = 0;       // number of changes that others can observe: stores, arrivals, exits
+  std::uint64_t observations = 0;   // number of accesses that can observe other threads
+  std::uint64_t events = 0;         // number of changes that others can observe: stores, arrivals, exits
+  std::uint64_t lasting_events = 0; // those of global memory, exits, and asynchronous operations
 
   // Adds a finding to the report, or increments the count of one with the same fault at the same place.
   void add_finding(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
@@ -117,8 +118,9 @@ private:
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
   void advance_async_operations(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
                                 std::uint64_t draw);
-  bool all_spin(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
+  bool all_wait(const std::vector<std::unique_ptr<Block>>& blocks, std::size_t ready,
                 std::uint64_t instructions);
+  bool repeats(const std::vector<Block*>& cluster);
   void report_deadlock(std::vector<std::unique_ptr<Block>>& blocks);
   std::uint64_t start_of_block() const;
   void count_repeated(const Warp& warp, const Instruction& i, int lane);
@@ -129,7 +131,7 @@ private:
   std::uint64_t repeated_findings_ = 0;          // findings at places reported before
   std::uint64_t not_started_ = 0, resident_ = 1; // blocks
 
-  std::uint64_t last_events_ = 0, instructions_without_event_ = 0, spin_check_factor_ = 1;
+  std::uint64_t last_events_ = 0, instructions_without_event_ = 0, check_factor_ = 1;
   std::uint64_t yields_in_a_row_ = 0, slices_since_landing_ = 0; // in time slices
   // Findings by instruction, fault and line of the other access.
   std::map<std::tuple<const Instruction*, Fault, int>, std::size_t> known_findings_;

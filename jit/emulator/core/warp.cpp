@@ -374,6 +374,7 @@ bool Warp::complete_collective(Fragment& waiting) {
 void Warp::exit_lanes(Mask lanes) {
   alive_ &= ~lanes;
   ++execution.events;
+  ++execution.lasting_events;
   block.cluster.front()->cluster_arrived -= static_cast<std::uint32_t>(std::popcount(lanes & at_cluster));
   at_cluster &= ~lanes; // the other lanes do not wait for them, and they are not counted
   for (auto& frame : frames_)

@@ -111,9 +111,9 @@ public:
   // Lets a fragment continue after its barrier has opened.
   void release(Fragment& f);
   void yield() { yielded_ = interrupted_ = true; }
-  void note_marks() { interrupted_ = true; } // called when its frame has got marks (unwritten.h)
-  bool yielded() const { return yielded_; }  // in its last time slice
-  bool returns_to_same_state();              // runs it for a while and compares its states
+  void note_marks() { interrupted_ = true; }              // called when its frame has got marks (unwritten.h)
+  bool yielded() const { return yielded_; }               // in its last time slice
+  void append_state(std::vector<std::uint8_t>& to) const; // all that determines what it does next
   struct FailedTest {
     const Instruction* instruction = nullptr; // null if the last test passed
     const std::uint8_t* mbarrier = nullptr;

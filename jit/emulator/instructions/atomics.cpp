@@ -128,7 +128,9 @@ template <class T> void atomic(Warp& w, const Instruction& i, Mask m) {
                      at.region[l]->kind ==
                          Region::Kind::Global); // f32 sums flush in global memory, and not in shared memory
       std::memcpy(at.host[l] + e * sizeof(T), &now, sizeof(T));
-      w.execution.events += std::memcmp(&now, &old, sizeof(T)) != 0;
+      const bool changes = std::memcmp(&now, &old, sizeof(T)) != 0;
+      w.execution.events += changes;
+      w.execution.lasting_events += changes && at.region[l]->kind < Region::Kind::Shared;
       if (r[0] != no_register) w.reg<T>(r[0])[l] = old;
     }
   }

@@ -51,16 +51,20 @@ template <class M, class R> void store(Warp& w, const Instruction& i, Mask m) {
         std::memcpy(data + (l * i.count + k) * sizeof(M), &v, sizeof(M));
       }
     }
+  const std::uint64_t lasting_events = w.execution.lasting_events;
   locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(M)) * i.count,
          static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, Purpose::Data,
          w.execution.probe ? data : nullptr);
+  bool changes = false;
   for (Mask rest = at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     for (std::uint32_t k = 0; k < i.count; ++k) {
       const M v = static_cast<M>(w.reg<R>(registers[k])[l]);
+      changes |= std::memcmp(at.host[l] + k * sizeof(M), &v, sizeof(M)) != 0;
       std::memcpy(at.host[l] + k * sizeof(M), &v, sizeof(M));
     }
   }
+  if (!changes) w.execution.lasting_events = lasting_events; // it stored what was there
   if (w.frame()->unwritten) [[unlikely]]
     store_unwritten(w, i, at, sizeof(M));
 }

@@ -101,8 +101,9 @@ std::uint64_t parse_number(std::string_view text, const std::string& what) {
 }
 
 int parse_count(std::string_view text, const std::string& what, std::uint64_t most) {
-  const std::uint64_t n = parse_number(text, what);
-  if (n < 1 || n > most)
+  std::uint64_t n = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size() || n < 1 || n > most)
     throw UserError(what + " is " + std::string(text) + "; give a number from 1 to " + std::to_string(most));
   return static_cast<int>(n);
 }
