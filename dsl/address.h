@@ -137,6 +137,32 @@ auto view(const P& pointer, const detail::Bound (&extents)[R], const detail::Bou
   return detail::view<static_cast<int>(R)>(pointer, extents, strides, loc);
 }
 
+// Report extents and strides without braces, or of different numbers, and a view as the pointer.
+template <class P, class... N>
+  requires((kiln::detail::Operand<P> || kiln::detail::IsView<P>) && (kiln::detail::Operand<N> && ...) &&
+           sizeof...(N) > 0)
+Poison view(const P&, const N&...) {
+  static_assert(kiln::detail::never<P>, "the extents of raw::view are in braces: raw::view(p, {rows, cols})");
+  return {};
+}
+template <class P, std::size_t R, class N>
+  requires(kiln::detail::Operand<P> && kiln::detail::Operand<N>)
+Poison view(const P&, const detail::Bound (&)[R], const N&) {
+  static_assert(kiln::detail::never<P>,
+                "the strides of raw::view are in braces: raw::view(p, {rows, cols}, {stride, 1})");
+  return {};
+}
+template <class P, std::size_t R, std::size_t S>
+  requires(kiln::detail::Operand<P> && R != S)
+Poison view(const P&, const detail::Bound (&)[R], const detail::Bound (&)[S]) {
+  static_assert(kiln::detail::never<P>, "raw::view takes as many strides as extents");
+  return {};
+}
+template <kiln::detail::IsView V, std::size_t R> Poison view(const V&, const detail::Bound (&)[R]) {
+  static_assert(kiln::detail::never<V>, "raw::view takes a pointer: raw::view(x.data(), {rows, cols})");
+  return {};
+}
+
 // Reads numbers of the dtype W, such as std::uint32_t, at the addresses of `pointers`, which point to any
 // dtype, and returns a tile of W with their dimensions. The first byte is the least significant. Each address
 // must be a multiple of the size of the pointers' own dtype only, so pointers to std::uint8_t read from any

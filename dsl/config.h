@@ -36,6 +36,13 @@ struct Binding {
 
   Binding() = default;
   Binding(std::string_view name, std::int64_t value);
+  // Reports a config of numbers alone, {4, 4}.
+  template <class N>
+    requires std::is_arithmetic_v<N>
+  Binding(N) {
+    static_assert(!std::is_arithmetic_v<N>,
+                  "a config gives sizes to dimensions by name: {BM = 128, BN = 64}");
+  }
   // Makes a binding of a name that is already interned, which saves the look-up.
   static Binding of_interned(const char* name, std::int64_t value) {
     Binding binding;

@@ -266,8 +266,17 @@ void for_range(const B& begin, const E& end, const T& step, const F& body, LoopO
 }
 template <class B, class E, class F>
   requires(!detail::IsDimension<B> && detail::Operand<B> && detail::Operand<E> && !detail::Operand<F>)
-void for_range(const B&, const E&, const F&) {
+Poison for_range(const B&, const E&, const F&) {
   static_assert(detail::never<F>, "for_range over scalars takes a step: for_range(begin, end, 1, body)");
+  return {};
+}
+// Reports all other arguments. (A pack of parameters makes it worse than the overloads above.)
+template <class... X> Poison for_range(const X&...) {
+  static_assert(
+      detail::never<X...>,
+      "for_range takes a dimension and the end, or begin, end and step; then the state, if any, and "
+      "the body: for_range(BN, n, acc, body), for_range(0, n, 1, body)");
+  return {};
 }
 
 namespace detail {
@@ -441,6 +450,18 @@ void if_then(const C& condition, const F& body, detail::Location loc = detail::L
     if_else(condition, body, [] {}, loc);
 }
 
+// Reports a missing and an additional branch.
+template <class C, class T> Poison if_else(const C&, const T&) {
+  static_assert(detail::never<T>, "if_else takes two branches: with one write if_then(condition, body)");
+  return {};
+}
+template <class C, class T, class F>
+  requires(detail::Operand<C> && detail::is_branch<F>)
+void if_then(const C&, const T&, const F&) {
+  static_assert(detail::never<F>,
+                "if_then takes one branch: with two write if_else(condition, then, otherwise)");
+}
+
 // --- Assignable state --------------------------------------------------------------------------------------
 
 namespace detail {
@@ -469,6 +490,10 @@ public:
     static_assert(keeps_dtype<X>, "a Var keeps its dtype: write cast<T>(value)");
     static_assert(keeps_shape<X>, "a Var keeps its dimensions: the value's must be the same, or 1");
   }
+  // This is a template, so that the error appears only where the constructor is used.
+  template <class V = void> Var() : id_(0) {
+    static_assert(detail::never<V>, "a Var needs an initial value: Var<float> best = 0");
+  }
   Var(const Var& other) : id_(detail::variable_create(other.record())) {}
   ~Var() { detail::variable_destroy(id_); }
 
@@ -490,6 +515,12 @@ public:
   operator tile_type() const { return kiln_snapshot(); }
   detail::Handle record(detail::Location = {}) const { return detail::variable_read(id_); }
 
+  template <class I> Poison operator[](const I&) const {
+    static_assert(detail::never<I>,
+                  "a tile is not indexed with []: select single elements when they are loaded, "
+                  "view.at(i, j).load(), or reduce the tile, as in sum(x, BN)");
+    return {};
+  }
   // Report the use as a native condition, and a cast of the host, as in (float)best.
   template <class B>
     requires std::is_same_v<B, bool>

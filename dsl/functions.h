@@ -429,7 +429,12 @@ auto clamp(const A& a, const L& low, const H& high, detail::Location loc = detai
   static_assert(detail::all_joined<A, L, H>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::no_pointers<A, L, H>, "clamp needs tiles of numbers");
-  return detail::at_most(loc, detail::at_least(loc, a, low), high);
+  constexpr bool tile = !(detail::Number<A> && detail::Number<L>);
+  static_assert(tile, "clamp takes the tile first: clamp(x, low, high)");
+  if constexpr (tile)
+    return detail::at_most(loc, detail::at_least(loc, a, low), high);
+  else
+    return Poison{};
 }
 // Returns a * sigmoid(a), rounded to the dtype once for f16, bf16 and fp8. Floats only.
 template <class A>

@@ -17,6 +17,9 @@
 #include <kiln/dsl/sort.h>
 #include <kiln/dsl/view.h>
 
+#include <kiln/dsl/detail/call_mistakes.h>
+#include <kiln/dsl/detail/view_mistakes.h>
+
 #include <kiln/dsl/address.h>
 #include <kiln/dsl/random.h>
 #include <kiln/dsl/raw.h>

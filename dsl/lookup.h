@@ -133,6 +133,26 @@ auto take(const X& x, const I& i, A, detail::Location loc = detail::Location::cu
   }
 }
 
+} // namespace tile_functions
+
+namespace detail {
+struct NoPosition {}; // for an argument that is not given
+template <class P>
+concept OptionalPosition = Operand<P> || std::is_same_v<P, NoPosition>;
+
+// Takes at one position after the other.
+template <class X> auto element_at(Location, const X& x) { return x; }
+template <class X, class I, class... R>
+auto element_at(Location loc, const X& x, const I& i, const R&... more) {
+  if constexpr (std::is_same_v<I, NoPosition> || IsPoison<X>)
+    return x;
+  else
+    return element_at(loc, tile_functions::take(x, i, axis<0>, loc), more...);
+}
+} // namespace detail
+
+namespace tile_functions {
+
 // Returns one element as a scalar: element(x, i, j) for x [BM, BN]. It takes one position for each axis of x,
 // with the same errors as take.
 template <class X, class I>
@@ -149,16 +169,23 @@ auto element(const X& x, const I& i, detail::Location loc = detail::Location::cu
       return Poison{};
   }
 }
-template <class X, class I, class J, class... K>
-  requires(detail::Operands<X> && detail::Operand<I> && detail::Operand<J>)
-auto element(const X& x, const I& i, const J& j, const K&... more) {
+template <class X, detail::Operand I, detail::Operand J, detail::OptionalPosition K = detail::NoPosition,
+          detail::OptionalPosition L = detail::NoPosition, detail::OptionalPosition M = detail::NoPosition,
+          detail::OptionalPosition N = detail::NoPosition, detail::OptionalPosition O = detail::NoPosition,
+          detail::OptionalPosition P = detail::NoPosition>
+  requires detail::Operands<X>
+auto element(const X& x, const I& i, const J& j, const K& k = {}, const L& l = {}, const M& m = {},
+             const N& n = {}, const O& o = {}, const P& p = {},
+             detail::Location loc = detail::Location::current()) {
   if constexpr (detail::IsPoison<X>) {
     return Poison{};
   } else {
-    constexpr bool ok = detail::rank_of<X> == 2 + sizeof...(K);
+    constexpr int given = 2 + detail::Operand<K> + detail::Operand<L> + detail::Operand<M> +
+                          detail::Operand<N> + detail::Operand<O> + detail::Operand<P>;
+    constexpr bool ok = detail::rank_of<X> == given;
     static_assert(ok, "element needs one position for each axis of the tile");
     if constexpr (ok)
-      return element(take(x, i, axis<0>), j, more...);
+      return detail::element_at(loc, x, i, j, k, l, m, n, o, p);
     else
       return Poison{};
   }
@@ -166,8 +193,9 @@ auto element(const X& x, const I& i, const J& j, const K&... more) {
 
 // Returns the elements at the positions start, start + 1, ... along the axis, which gets the dimension `size`
 // (the third argument): narrow(x, 4, 8_c, BN) for x [BM, BN] is a tile [BM, 8]. The start is a number or an
-// integer scalar. Positions beyond the end of the axis read as zero, so `size` may exceed the rest of the
-// axis. Throws UserError if the start is a number that is negative or not below the extent, as take does.
+// integer scalar. Positions beyond the end of the axis read as zero. Throws UserError if the start is a
+// number that is negative or not below the extent, as take does, and if the part is known to end behind the
+// axis, because start, size and extent are constants.
 template <class X, class I, detail::IsDimension D, detail::AxisLike A>
   requires(detail::Operands<X> && detail::Operand<I>)
 auto narrow(const X& x, const I& start, D, A, detail::Location loc = detail::Location::current()) {
@@ -184,8 +212,8 @@ auto narrow(const X& x, const I& start, D, A, detail::Location loc = detail::Loc
     using S = detail::replace_t<index, D, detail::shape_t<X>>;
     const detail::Handle tile = detail::record_value(x, loc);
     if constexpr (detail::Number<I>)
-      detail::check_position("narrow", static_cast<std::int64_t>(start),
-                             detail::at_t<index, detail::shape_t<X>>::info);
+      detail::check_part("narrow", static_cast<std::int64_t>(start), D::info,
+                         detail::at_t<index, detail::shape_t<X>>::info);
     return detail::tile_t<T, S>(detail::emit_positions(tile, detail::record_position(start, loc), false,
                                                        index, detail::type_info<T, S>));
   } else {

@@ -69,6 +69,11 @@ template <class... X>
 inline constexpr bool all_bits = any_poison<X...> || !(any_pointer<X...> || (is_float_operand<X> || ...));
 template <class... X> inline constexpr bool some_float = any_poison<X...> || (is_float_operand<X> || ...);
 template <class... X> inline constexpr bool all_integer = any_poison<X...> || (is_integer_operand<X> && ...);
+// A comparison of what a comparison returns with something else, as in 0 < x < 1.
+template <class A, class B>
+inline constexpr bool chained = !any_poison<A, B> && !any_pointer<A, B> &&
+                                ((TileLike<A> && is_bool_operand<A> && !is_bool_operand<B>) ||
+                                 (TileLike<B> && is_bool_operand<B> && !is_bool_operand<A>));
 template <class... X> inline constexpr bool all_bool = any_poison<X...> || (is_bool_operand<X> && ...);
 
 // --- How operators are built -------------------------------------------------------------------------------
@@ -157,6 +162,12 @@ inline constexpr bool is_integer_scalar<X> =
     rank_of<X> == 0 && !is_pointer_tile<X> && !is_float_operand<X> && !is_bool_operand<X>;
 template <class D> using offset_t = Offset<D{}>;
 
+// The value of an offset in an expression in which it is multiplied by a dimension, which view.tile reports.
+struct OffsetValue : Tile<std::int64_t> {
+  template <auto D>
+  explicit OffsetValue(const Offset<D>& offset) : Tile<std::int64_t>(offset.kiln_snapshot()) {}
+};
+
 template <class D, class N> offset_t<D> to_offset(const N& node) {
   return offset_t<D>(emit_cast(node.record(), DType::I64));
 }
@@ -189,6 +200,12 @@ template <class A, class B> auto multiply(const A& a, const B& b) {
     return to_offset<B>(arithmetic<ir::Opcode::Mul>(a, b));
   else if constexpr (IsDimension<A> && !is_offset<B> && is_integer_scalar<B>)
     return to_offset<A>(arithmetic<ir::Opcode::Mul>(a, b));
+  else if constexpr (is_offset<A> && IsDimension<B>)
+    return make_node<ir::Opcode::Mul, std::int64_t, Shape<>>(DType::I64, {}, OffsetValue(a),
+                                                             DimensionNode<B>{});
+  else if constexpr (IsDimension<A> && is_offset<B>)
+    return make_node<ir::Opcode::Mul, std::int64_t, Shape<>>(DType::I64, {}, OffsetValue(b),
+                                                             DimensionNode<A>{});
   else
     return arithmetic<ir::Opcode::Mul>(a, b);
 }
@@ -207,6 +224,13 @@ Poison offset(const D&, const X&) {
 template <detail::IsDimension D, class X> Offset<D{}> offset(D, const X& x) {
   static_assert(detail::is_integer_scalar<X>, "offset needs an integer scalar");
   return detail::to_offset<D>(detail::as_operand<std::int64_t>(x));
+}
+
+// Reports an offset without an index.
+template <detail::IsDimension D> Poison offset(D) {
+  static_assert(detail::never<D>,
+                "offset takes a dimension, and the index of the first element: offset(BM, 0)");
+  return {};
 }
 
 template <class A, class B>
@@ -272,6 +296,8 @@ auto operator<(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
+  static_assert(!detail::chained<A, B>,
+                "a comparison gives a tile of bool: for a range write (low < x) & (x < high)");
   return detail::binary_node<ir::Opcode::Lt, bool>({}, a, b);
 }
 template <class A, class B>
@@ -280,6 +306,8 @@ auto operator<=(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
+  static_assert(!detail::chained<A, B>,
+                "a comparison gives a tile of bool: for a range write (low < x) & (x < high)");
   return detail::binary_node<ir::Opcode::Le, bool>({}, a, b);
 }
 template <class A, class B>
@@ -288,6 +316,8 @@ auto operator>(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
+  static_assert(!detail::chained<A, B>,
+                "a comparison gives a tile of bool: for a range write (low < x) & (x < high)");
   return detail::binary_node<ir::Opcode::Gt, bool>({}, a, b);
 }
 template <class A, class B>
@@ -296,6 +326,8 @@ auto operator>=(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
+  static_assert(!detail::chained<A, B>,
+                "a comparison gives a tile of bool: for a range write (low < x) & (x < high)");
   return detail::binary_node<ir::Opcode::Ge, bool>({}, a, b);
 }
 template <class A, class B>

@@ -44,6 +44,12 @@ template <class P> constexpr bool points_to_numbers() {
   else
     return true;
 }
+template <class P> constexpr bool points_to_bits() {
+  if constexpr (is_pointer_tile<P>)
+    return is_bits_element<typename Access<P>::element>;
+  else
+    return true;
+}
 template <class P, class M> constexpr bool mask_fits() {
   if constexpr (is_pointer_tile<P>)
     return fits_shape<M, shape_t<P>>();
@@ -249,6 +255,8 @@ template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_and(const P& pointers, const V& value, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_bits<P>(),
+                "floats have no atomic_and: use atomic_exchange, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -260,6 +268,8 @@ template <class P, class V, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
 auto atomic_and(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_bits<P>(),
+                "floats have no atomic_and: use atomic_exchange, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -273,6 +283,8 @@ template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_or(const P& pointers, const V& value, AtomicOptions options = {},
                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_bits<P>(),
+                "floats have no atomic_or: use atomic_exchange, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -284,6 +296,8 @@ template <class P, class V, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
 auto atomic_or(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_bits<P>(),
+                "floats have no atomic_or: use atomic_exchange, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -297,6 +311,8 @@ template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_xor(const P& pointers, const V& value, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_bits<P>(),
+                "floats have no atomic_xor: use atomic_exchange, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
@@ -308,6 +324,8 @@ template <class P, class V, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
 auto atomic_xor(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
                 kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::points_to_bits<P>(),
+                "floats have no atomic_xor: use atomic_exchange, or pointers to integers");
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   static_assert(detail::is_writable<P>(),
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");

@@ -77,7 +77,7 @@ template <class... T> inline constexpr bool is_poisoned<Tuple<T...>> = (IsPoison
 
 // A tuple of the standard library, which cannot be a state.
 template <class X>
-concept StdTuple = !IsTuple<X> && requires { std::tuple_size<X>::value; };
+concept StdTuple = !IsTuple<X> && !TileLike<X> && requires { std::tuple_size<X>::value; };
 template <class X> inline constexpr bool is_state = Operand<X> || IsTuple<X> || std::is_same_v<X, Void>;
 
 // The type that replaces a result after a mistake. It has as many Poisons as the state has parts, so that

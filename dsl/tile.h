@@ -11,6 +11,7 @@
 #pragma once
 
 #include <kiln/dsl/api.h>
+#include <kiln/dsl/detail/method_mistakes.h>
 #include <kiln/dsl/detail/traits.h>
 
 KILN_API_BEGIN
@@ -18,36 +19,6 @@ namespace kiln {
 
 template <class T, auto... D> class Tile;
 template <class T> using Scalar = Tile<T>;
-
-// --- Poison ------------------------------------------------------------------------------------------------
-
-// The result of an operation that failed to compile. Every operation accepts it silently and returns Poison
-// again, so that one mistake gives one error.
-struct Poison {
-  template <class... X> Poison load(X&&...) const { return {}; }
-  template <class... X> Poison load_or(X&&...) const { return {}; }
-  template <class... X> void store(X&&...) const {}
-  template <class... X> Poison gather(X&&...) const { return {}; }
-  template <class... X> void scatter(X&&...) const {}
-  template <class... X> Poison tile(X&&...) const { return {}; }
-  template <class... X> Poison at(X&&...) const { return {}; }
-  template <class... X> Poison slice(X&&...) const { return {}; }
-  template <class... X> Poison extent(X&&...) const { return {}; }
-  template <class... X> Poison size(X&&...) const { return {}; }
-  template <class... X> Poison ptrs(X&&...) const { return {}; }
-  template <class... X> Poison mask(X&&...) const { return {}; }
-  template <class... X> Poison atomic_add(X&&...) const { return {}; }
-  template <class... X> Poison atomic_min(X&&...) const { return {}; }
-  template <class... X> Poison atomic_max(X&&...) const { return {}; }
-  template <class... X> Poison atomic_and(X&&...) const { return {}; }
-  template <class... X> Poison atomic_or(X&&...) const { return {}; }
-  template <class... X> Poison atomic_xor(X&&...) const { return {}; }
-  template <class... X> Poison atomic_exchange(X&&...) const { return {}; }
-  template <class... X> Poison atomic_compare_exchange(X&&...) const { return {}; }
-  template <class X> Poison operator[](const X&) const { return {}; }
-  template <class X> const Poison& operator=(const X&) const { return *this; }
-  explicit operator bool() const { return false; }
-};
 
 namespace detail {
 
@@ -286,7 +257,7 @@ template <class X> using tile_of_t = tile_t<element_t<X>, shape_t<X>>;
 //
 // A tile belongs to the recording of one kernel and to the loop or branch that computed it. Using it
 // elsewhere throws UserError.
-template <class T, auto... D> class Tile : public tile_functions::Associated {
+template <class T, auto... D> class Tile : public detail::TileMethods {
 public:
   using kiln_element = T;
   using kiln_shape = detail::Shape<detail::dimension_of<D>...>;
@@ -411,8 +382,12 @@ private:
 
 template <> class Tile<Poison> : public Poison {
 public:
-  template <class X> Tile(const X&) {}
+  template <class X> Tile(const X&) {
+    static_assert(!detail::IsView<X>,
+                  "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  }
 };
+template <detail::IsView V> Tile(const V&) -> Tile<Poison>;
 
 template <ir::Opcode C, class T, class... D, class... A>
 Tile(detail::Node<C, T, detail::Shape<D...>, A...>) -> Tile<T, D{}...>;

@@ -89,6 +89,10 @@ public:
     store_with(value, mask, loc);
   }
 
+  template <detail::IsView V, class... M> void store(const V&, const M&...) const {
+    static_assert(detail::never<V>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
+  }
+
   // The atomic operations update each element atomically and return the values before the update. They skip
   // elements outside of the view and those where the mask is false, and return zero for them. `and`, `or` and
   // `xor` take integers and bool; `add`, `min` and `max` take integers and floats. (The overloads are written
@@ -180,6 +184,8 @@ public:
   template <class V>
     requires detail::Operand<V>
   tile_type atomic_and(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(detail::is_bits_element<T>,
+                  "floats have no atomic_and: use atomic_exchange, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -192,6 +198,8 @@ public:
     requires detail::Operand<V> && detail::Operand<M>
   tile_type atomic_and(const V& value, const M& mask, AtomicOptions options = {},
                        Loc loc = Loc::current()) const {
+    static_assert(detail::is_bits_element<T>,
+                  "floats have no atomic_and: use atomic_exchange, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -205,6 +213,8 @@ public:
   template <class V>
     requires detail::Operand<V>
   tile_type atomic_or(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(detail::is_bits_element<T>,
+                  "floats have no atomic_or: use atomic_exchange, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -217,6 +227,8 @@ public:
     requires detail::Operand<V> && detail::Operand<M>
   tile_type atomic_or(const V& value, const M& mask, AtomicOptions options = {},
                       Loc loc = Loc::current()) const {
+    static_assert(detail::is_bits_element<T>,
+                  "floats have no atomic_or: use atomic_exchange, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -230,6 +242,8 @@ public:
   template <class V>
     requires detail::Operand<V>
   tile_type atomic_xor(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(detail::is_bits_element<T>,
+                  "floats have no atomic_xor: use atomic_exchange, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),
@@ -242,6 +256,8 @@ public:
     requires detail::Operand<V> && detail::Operand<M>
   tile_type atomic_xor(const V& value, const M& mask, AtomicOptions options = {},
                        Loc loc = Loc::current()) const {
+    static_assert(detail::is_bits_element<T>,
+                  "floats have no atomic_xor: use atomic_exchange, or a view of integers");
     static_assert(!std::is_const_v<T>,
                   "the view is read-only: declare the parameter as View<T, Rank> to write to it");
     static_assert(detail::is_other<V, T>(),

@@ -53,6 +53,11 @@ template <class T, class S, class A, class N, class R>
 inline constexpr bool is_number_multiple<Node<ir::Opcode::Mul, T, S, A, NumberNode<N, R>>> = true;
 template <class T, class S, class A, class N, class R>
 inline constexpr bool is_number_multiple<Node<ir::Opcode::Mul, T, S, NumberNode<N, R>, A>> = true;
+// An expression of an offset times a named dimension, such as m * BM.
+template <class I> inline constexpr bool is_offset_multiple = false;
+template <class T, class S, class D>
+  requires requires { D::dimension_name; }
+inline constexpr bool is_offset_multiple<Node<ir::Opcode::Mul, T, S, OffsetValue, DimensionNode<D>>> = true;
 template <class I>
 inline constexpr bool is_integer_index =
     (std::is_integral_v<I> && !std::is_same_v<I, bool>) || IsDimension<I>;
@@ -68,7 +73,7 @@ inline constexpr bool is_view_bound = IsPoison<I> || IsDimension<I> || is_intege
 // extents. T is the element type, const for a read-only view. The third template argument pins the layout
 // class: View<T, 2, LayoutClass::Aligned> accepts only memory that meets its conditions. Without it, each
 // launch determines the class of its argument.
-template <class T, int Rank, LayoutClass... Pinned> class View {
+template <class T, int Rank, LayoutClass... Pinned> class View : public detail::ViewMethods {
   static_assert(Rank >= 1 && Rank <= 8, "a view has 1 to 8 axes: use Scalar for single values");
   static_assert(sizeof...(Pinned) <= 1, "a view has at most one layout class");
   static_assert(ElementType<T>, "a view's element type must be bool, std::int8_t to std::uint64_t, f16, "
@@ -76,6 +81,7 @@ template <class T, int Rank, LayoutClass... Pinned> class View {
 
 public:
   using element = T;
+  using kiln_view = View;
   static constexpr int rank = Rank;
 
   explicit View(const detail::Handle& h) : handle_(h) {}
@@ -126,10 +132,14 @@ public:
       if constexpr (count && integers) {
         constexpr bool scalars = ((detail::shape_t<decltype(detail::as_value(index))>::rank == 0) && ...);
         static_assert(scalars, "view.tile takes offsets and scalars: for tiles of indices use view.at");
+        constexpr bool twice = (detail::is_offset_multiple<I> || ...);
+        static_assert(!twice,
+                      "an offset already counts elements, and not tiles: write view.tile(m, n) without "
+                      "multiplying m by a dimension");
         constexpr bool begins = !(detail::is_offset<I> || ...) && (detail::is_number_multiple<I> || ...);
         static_assert(!begins, "integers alone select one element: for the tile that begins there write "
                                "view.tile(offset(BM, i)), for one element view.at(i)");
-        if constexpr (scalars && !begins) {
+        if constexpr (scalars && !begins && !twice) {
           using S = typename detail::TileShape<I...>::type;
           TileRef<T, Rank, S> ref{handle_, {detail::as_value(index).record()...}, {}, false};
           int axis = 0, tile_axis = 0;
@@ -192,7 +202,29 @@ public:
     }
   }
 
-  // Report indexing as in C++, and the use as a pointer of the host.
+  // Report a slice without its axis or end, axes that the kernel computes, and a size along one axis.
+  template <class A, class... B>
+    requires(sizeof...(B) != 2 || !std::is_convertible_v<const A&, int>)
+  Poison slice(const A&, const B&...) const {
+    static_assert(sizeof...(B) == 2, "view.slice takes an axis, and two integers: view.slice(1, begin, end)");
+    static_assert(sizeof...(B) != 2, "an axis of a view is a number of the host: view.slice(1, begin, end)");
+    return {};
+  }
+  template <detail::TileLike A> Scalar<std::int64_t> extent(const A&) const {
+    static_assert(detail::never<A>, "an axis of a view is a number of the host: view.extent(1)");
+    return Scalar<std::int64_t>(Poison{});
+  }
+  template <detail::Operand A> Scalar<std::int64_t> size(const A&) const {
+    static_assert(detail::never<A>,
+                  "view.size() counts all elements: for those along one axis write view.extent(1)");
+    return Scalar<std::int64_t>(Poison{});
+  }
+  // Report indexing as in C++, and the use as a condition or a pointer of the host.
+  template <class B>
+    requires std::is_same_v<B, bool>
+  explicit operator B() const noexcept(detail::ViewCondition<View>::value) {
+    return false;
+  }
   template <class I> Poison operator[](const I&) const {
     static_assert(detail::never<I>, "a view is not indexed with []: write view.tile(m, k).load() for a tile, "
                                     "or view.at(i, j).load() for single elements");
@@ -228,44 +260,16 @@ private:
   detail::Handle handle_;
 };
 
-// Report arithmetic on views.
-namespace detail {
-template <class X> inline constexpr bool is_view = false;
-template <class T, int R, LayoutClass... P> inline constexpr bool is_view<View<T, R, P...>> = true;
-template <class A, class B>
-concept SomeView = (is_view<A> && (is_view<B> || Operand<B>)) || (Operand<A> && is_view<B>);
-} // namespace detail
-template <class A, class B>
-  requires detail::SomeView<A, B>
-Poison operator+(const A&, const B&) {
-  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
-  return {};
-}
-template <class A, class B>
-  requires detail::SomeView<A, B>
-Poison operator-(const A&, const B&) {
-  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
-  return {};
-}
-template <class A, class B>
-  requires detail::SomeView<A, B>
-Poison operator*(const A&, const B&) {
-  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
-  return {};
-}
-template <class A, class B>
-  requires detail::SomeView<A, B>
-Poison operator/(const A&, const B&) {
-  static_assert(detail::never<A>, "a view is not a tile: load a tile of it first, view.tile(m, k).load()");
-  return {};
-}
-
 // Return the index of this program along an axis of the grid, and the number of programs along it. They throw
 // UserError if `axis` is not from 0 to 7. An axis that the grid of the launch does not have counts as one
 // with a single program.
 inline Scalar<std::int64_t> program_id(int axis, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
   return Scalar<std::int64_t>(detail::emit_grid_fact(ir::Opcode::ProgramId, axis));
+}
+template <detail::TileLike A> Scalar<std::int64_t> program_id(const A&) {
+  static_assert(detail::never<A>, "an axis of the grid is a number of the host: program_id(0)");
+  return Scalar<std::int64_t>(Poison{});
 }
 inline Scalar<std::int64_t> num_programs(int axis, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);

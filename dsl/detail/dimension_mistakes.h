@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/dsl/api.h>
+#include <kiln/dsl/detail/poison.h>
 #include <kiln/dsl/detail/traits.h>
 
 KILN_API_BEGIN
@@ -11,6 +12,11 @@ namespace detail {
 // One operand is a dimension, and the other one is a dimension or a number.
 template <class A, class B>
 concept HostDimensions = (IsDimension<A> && (IsDimension<B> || Number<B>)) || (Number<A> && IsDimension<B>);
+// The result of BM == 4, which may stand for BM = 4 in a config.
+struct ComparedDimension {
+  constexpr operator bool() const { return false; }
+  operator Binding() const { return Binding::of_interned("", 1); }
+};
 template <class A, class B> using either_dimension = std::conditional_t<IsDimension<A>, A, B>;
 } // namespace detail
 
@@ -50,6 +56,10 @@ template <detail::IsDimension D, detail::Number N> constexpr D operator/(N, D) {
                 "dim_size(BM) for this size as a scalar of the kernel");
   return {};
 }
+template <detail::IsDimension A> Poison operator-(A) {
+  static_assert(detail::never<A>, "a dimension is not a number: write -value(BM) or -dim_size(BM)");
+  return {};
+}
 template <class A, class B>
   requires detail::HostDimensions<A, B>
 constexpr detail::either_dimension<A, B> operator+(A, B) {
@@ -73,10 +83,10 @@ constexpr detail::either_dimension<A, B> operator%(A, B) {
 }
 template <class A, class B>
   requires detail::HostDimensions<A, B>
-constexpr bool operator==(A, B) {
+constexpr detail::ComparedDimension operator==(A, B) {
   static_assert(detail::never<A>, "a dimension is not a number: write value(BM) for the size that the config "
-                                  "gives it, for example in j < value(BM)");
-  return false;
+                                  "gives it, for example in j < value(BM); a config binds it with {BM = 4}");
+  return {};
 }
 template <class A, class B>
   requires detail::HostDimensions<A, B>

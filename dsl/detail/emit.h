@@ -162,6 +162,8 @@ Handle emit_positions(Handle tile, Handle first, bool backwards, int axis, const
 Handle emit_last_index(const DimInfo& extent);
 // Throws UserError if a position that is known while recording cannot be on an axis of this extent.
 void check_position(const char* function, std::int64_t position, const DimInfo& extent);
+// Throws UserError if a part that is known while recording begins or ends outside of the axis.
+void check_part(const char* function, std::int64_t start, const DimInfo& size, const DimInfo& extent);
 // Records a sort. Writes the sorted elements and their indices to `results`.
 void emit_sort(Handle tile, int axis, bool descending, const TypeInfo& sorted, Handle* results);
 // Records a histogram. The mask may be null.

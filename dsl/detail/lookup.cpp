@@ -74,6 +74,17 @@ void check_position(const char* function, std::int64_t position, const DimInfo& 
                              " is outside the axis, whose positions are 0 to " + last + from_end);
 }
 
+void check_part(const char* function, std::int64_t start, const DimInfo& size, const DimInfo& extent) {
+  check_position(function, start, extent);
+  const Recording& r = Recording::need(function);
+  const ir::Dim part = to_dim(size), whole = to_dim(extent);
+  if (!part.is_constant() || !whole.is_constant() || part.value() <= whole.value() - start) return;
+  throw UserError(r.loc, in_kernel(r) + ": " + function + " takes " + std::to_string(part.value()) +
+                             " elements from position " + std::to_string(start) + " on, but the axis has " +
+                             std::to_string(whole.value()) + "; take fewer, or start at " +
+                             std::to_string(whole.value() - part.value()) + " or before");
+}
+
 void emit_sort(Handle tile, int axis, bool descending, const TypeInfo& sorted, Handle* results) {
   Recording& r = Recording::need("sort");
   const Type type = to_type(sorted);

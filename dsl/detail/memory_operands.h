@@ -26,6 +26,8 @@ template <class V, class T> constexpr bool fits_element() {
 }
 // Whether memory of element type T takes atomic_add, atomic_min and atomic_max.
 template <class T> inline constexpr bool is_number_element = !std::is_same_v<std::remove_const_t<T>, bool>;
+// Whether memory of element type T takes atomic_and, atomic_or and atomic_xor.
+template <class T> inline constexpr bool is_bits_element = !is_float(dtype_of<std::remove_const_t<T>>);
 // Whether numbers of type W consist of several elements of type T.
 template <class W, class T> constexpr bool is_wider() {
   if constexpr (ElementType<W>)

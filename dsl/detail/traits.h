@@ -139,6 +139,9 @@ template <class X>
 concept TileLike = requires { typename std::remove_cvref_t<X>::kiln_element; };
 template <class X>
 concept IsPoison = std::is_base_of_v<Poison, std::remove_cvref_t<X>>;
+// A view, which is no operand: a tile of it must be loaded first.
+template <class X>
+concept IsView = requires { typename std::remove_cvref_t<X>::kiln_view; };
 // A number of the host.
 template <class X>
 concept Number = std::is_arithmetic_v<std::remove_cvref_t<X>> || is_small_float<std::remove_cvref_t<X>>;

@@ -130,6 +130,32 @@ TEST_CASE("a position that is known while recording is checked then") {
           std::string::npos);
 }
 
+TEST_CASE("a position of element and a part of an axis that are known while recording are checked then") {
+  std::vector<float> y(8);
+  Stream stream;
+  auto error = [&](const auto& k) {
+    return error_of([&] { k.launch(stream, {}, Grid{1}, TensorView<float, 2>(y.data(), {2, 4})); });
+  };
+  const auto one = kernel("one", [](View<float, 2> y) {
+    Tile t = zeros<float>(2_c, 4_c);
+    y.at(0, 0).store(element(t, 1, 4));
+  });
+  const std::string line = KILN_HERE(-2);
+  CHECK(error(one) == line + ": kernel \"one\": take at 4 is outside the axis, whose positions are 0 to 3");
+  const auto part = kernel("part", [](View<float, 2> y) {
+    Tile t = zeros<float>(2_c, 4_c);
+    y.tile(offset(2_c, 0), offset(2_c, 0)).store(narrow(t, 3, 2_c, axis<1>));
+  });
+  const std::string part_line = KILN_HERE(-2);
+  CHECK(error(part) == part_line + ": kernel \"part\": narrow takes 2 elements from position 3 on, but the "
+                                   "axis has 4; take fewer, or start at 2 or before");
+  const auto whole = kernel("whole", [](View<float, 2> y) {
+    Tile t = zeros<float>(2_c, 4_c);
+    y.tile(offset(2_c, 0), offset(2_c, 0)).store(narrow(t, 2, 2_c, axis<1>));
+  });
+  CHECK(error(whole) == "no error");
+}
+
 // --- Accesses by an index from memory or from a loop's state, under KILN_DEBUG=1 ---------------------------
 
 namespace {
