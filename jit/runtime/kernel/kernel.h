@@ -72,10 +72,17 @@ public:
   KernelHandle(const KernelHandle& other);
   KernelHandle& operator=(const KernelHandle& other);
   ~KernelHandle();
-  KernelCore* operator->() const { return core_; }
-  KernelCore& operator*() const { return *core_; }
+  // Throws UserError, with the location of the caller, if the object was not made yet, because it is a global
+  // variable that is used by the initialisation of another one.
+  KernelCore& core(Location site) const {
+    if (!core_) not_made(site);
+    return *core_;
+  }
+  KernelCore* operator->() const { return &core({}); }
+  KernelCore& operator*() const { return core({}); }
 
 private:
+  [[noreturn]] static void not_made(Location site);
   KernelCore* core_;
 };
 
@@ -144,7 +151,7 @@ public:
   template <class... A> void launch(detail::StreamAt at, const Config& config, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
-        detail::PackedArguments<P...> packed(*handle_, at.site, arguments...);
+        detail::PackedArguments<P...> packed(handle_.core(at.site), at.site, arguments...);
         detail::launch(*handle_, at.stream, at.site, config, nullptr, packed.words());
       }
   }
@@ -152,7 +159,7 @@ public:
   void launch(detail::StreamAt at, const Config& config, Grid grid, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
-        detail::PackedArguments<P...> packed(*handle_, at.site, arguments...);
+        detail::PackedArguments<P...> packed(handle_.core(at.site), at.site, arguments...);
         detail::launch(*handle_, at.stream, at.site, config, &grid, packed.words());
       }
   }
@@ -180,6 +187,27 @@ public:
   void launch(S&&, const Config&, A&&...) const {
     static_assert(detail::never<A...>,
                   "a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)");
+  }
+
+  template <class G, class... A>
+    requires std::is_same_v<G, Grid>
+  void launch(detail::StreamAt, const G&, const Config&, A&&...) const {
+    static_assert(
+        detail::never<A...>,
+        "the stream is followed by the config, and then by the Grid: launch(stream, {BM = 64}, Grid{n}, x)");
+  }
+  template <class A> void launch(detail::StreamAt, const A&, const Config&) const { config_comes_late<A>(); }
+  template <class A, class B> void launch(detail::StreamAt, const A&, const B&, const Config&) const {
+    config_comes_late<A, B>();
+  }
+  template <class A, class B, class C>
+  void launch(detail::StreamAt, const A&, const B&, const C&, const Config&) const {
+    config_comes_late<A, B, C>();
+  }
+  // Report calls as in CUDA and C++.
+  template <class... A> void operator()(const A&...) const { is_no_function<A...>(); }
+  template <class... A> void operator()(Stream&, const Config&, const A&...) const {
+    is_no_function<Stream, A...>();
   }
 
   // Runs the kernel in the reference interpreter of tile IR, with arguments in host memory, and returns when
@@ -217,7 +245,11 @@ public:
   // Throws UserError and TargetError as launch does.
   void warm_up(detail::DeviceAt at, const Config& config,
                std::initializer_list<LayoutClass> layouts = {}) const {
-    detail::warm_up(*handle_, at.device, at.site, config, layouts);
+    detail::warm_up(handle_.core(at.site), at.device, at.site, config, layouts);
+  }
+
+  template <class... A> void warm_up(const Config&, const A&...) const {
+    static_assert(detail::never<A...>, "warm_up begins with the device: warm_up(Device::cpu(), {BM = 64})");
   }
 
   // Compiles the kernel for an NVIDIA architecture ("sm_80", "sm_90a" or "sm_100a"), whose GPU need not be
@@ -226,7 +258,7 @@ public:
   // TargetError if ptxas rejects the code.
   void precompile(detail::ArchitectureAt at, const Config& config,
                   std::initializer_list<LayoutClass> layouts = {}) const {
-    detail::precompile(*handle_, at.name, at.site, config, layouts);
+    detail::precompile(handle_.core(at.site), at.name, at.site, config, layouts);
   }
 
   // Records the kernel again and returns its tile IR. Throws UserError for a mistake in the lambda.
@@ -240,6 +272,15 @@ public:
   const detail::KernelHandle& handle() const { return handle_; } // internal
 
 private:
+  template <class... A> static void config_comes_late() {
+    static_assert(detail::never<A...>,
+                  "the stream is followed by the config: launch(stream, {BM = 64}, x, y), "
+                  "or {} if no dimension needs a size");
+  }
+  template <class... A> static void is_no_function() {
+    static_assert(detail::never<A...>,
+                  "a kernel is not called as a function: write k.launch(stream, {BM = 64}, x, y)");
+  }
   template <class... A> static constexpr bool count_fits() {
     static_assert(sizeof...(A) >= sizeof...(P), "too few arguments: the kernel has more parameters");
     static_assert(sizeof...(A) <= sizeof...(P), "too many arguments: the kernel has fewer parameters");

@@ -107,14 +107,21 @@ const Variant& KernelCore::new_variant(const VariantKey& key) {
 
 KernelHandle::KernelHandle(const Recipe& recipe, std::shared_ptr<const void> function, Location where)
     : core_(new KernelCore(recipe, std::move(function), where)) {}
-KernelHandle::KernelHandle(const KernelHandle& other) : core_(other.core_) { core_->retain(); }
+KernelHandle::KernelHandle(const KernelHandle& other) : core_(&other.core({})) { core_->retain(); }
 KernelHandle& KernelHandle::operator=(const KernelHandle& other) {
-  other.core_->retain();
+  other.core({}).retain();
   core_->release();
   core_ = other.core_;
   return *this;
 }
 KernelHandle::~KernelHandle() { core_->release(); }
+
+void KernelHandle::not_made(Location site) {
+  throw UserError(site,
+                  "a kernel is used before it is made: it is a global variable, and the initialisation of "
+                  "another global variable uses it, which C++ runs first; use the kernel after main() has "
+                  "begun, or make it in a function, static const auto k = kernel(...)");
+}
 
 std::shared_ptr<ir::Kernel> record(KernelCore& core, const Config& config) { return core.record(config); }
 const char* name_of(const KernelCore& core) { return core.name; }
