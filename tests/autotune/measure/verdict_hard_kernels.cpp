@@ -27,6 +27,7 @@ public:
     long_total();
     narrow_accumulator<f16>("f16 accumulator");
     narrow_accumulator<bf16>("bf16 accumulator");
+    narrow_atomics();
     fixed_point();
     bits_of_sums();
     shared_matrix();
@@ -245,6 +246,20 @@ private:
              y.tile(m).store(wrong ? Tile(t * T(2.5f)) : Tile(t));
            });
          })});
+  }
+
+  void narrow_atomics() {
+    const std::int64_t bins = between(200, 500), n = 20 * bins;
+    add_flat("bf16 atomics", {indices(n, bins - 1), in<bf16>({n}), out<bf16>({bins})},
+             text_by([](bool wrong) {
+               return kernel("atomics",
+                             [=](View<const std::int32_t, 1> x, View<const bf16, 1> w, View<bf16, 1> h) {
+                               auto [i] = program_tile(x, BN);
+                               Tile t = w.tile(i).load();
+                               h.at(cast<std::int64_t>(x.tile(i).load()))
+                                   .atomic_add(wrong ? Tile(t * bf16(4.0f)) : t, i + arange(BN) < x.size());
+                             });
+             }));
   }
 
   void fixed_point() {
