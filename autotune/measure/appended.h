@@ -7,9 +7,20 @@
 
 namespace kiln::tune {
 
-// Returns for each parameter whether the kernel stores to it at addresses that depend on the old value of an
-// atomic operation, as a kernel does that appends to an array through a counter. Which program gets which
-// place depends on timing and on the sizes of tiles.
-std::vector<bool> appended_parameters(const ir::Kernel& kernel);
+// An array to which a kernel stores at indices that depend on the old value of an atomic operation, while the
+// stored values do not, as a kernel does that appends to an array through a counter. Which program gets which
+// place depends on timing and on the sizes of tiles. In contrast, a kernel whose programs take the number of
+// their tile from a counter stores what depends on that number too, so that each element has its place.
+struct Append {
+  int parameter = 0;
+  // The axis along which the array is appended to, so that what has the same index there forms a row; -1: it
+  // is not known, and each element counts as a row.
+  int axis = -1;
+  // Arrays with the same number are appended to at the same indices, so that their rows belong together.
+  int group = 0;
+};
+
+// Returns one for each such parameter, in their order.
+std::vector<Append> appends_of(const ir::Kernel& kernel);
 
 } // namespace kiln::tune

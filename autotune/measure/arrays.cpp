@@ -1,6 +1,7 @@
 // Allocates arrays, fills them, and checks their guards and contents.
 #include <kiln/autotune/measure/arrays.h>
 
+#include <kiln/autotune/measure/vary_integers.h>
 #include <kiln/autotune/random.h>
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/ir/semantics.h>
@@ -256,6 +257,7 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     if (values == Values::special) sprinkle_special(to, count, a.dtype, random);
     if (values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
   }
+  if (values == Values::tiny) vary_integers(plan, arguments, seed, contents);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)
     contents.hashes.push_back(hash_of(contents.blocks[i].data(), contents.blocks[i].size()));
   return contents;

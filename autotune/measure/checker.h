@@ -6,15 +6,17 @@
 // must not change.
 //
 // How far a right output may be from the reference's is found by launching the reference, with rounding
-// errors (noise.h), on perturbed inputs (motion.h). Outputs whose elements get their places from atomic
-// counters (appended.h) are sorted before they are compared.
+// errors (noise.h), on perturbed inputs (motion.h). Outputs whose rows get their places from atomic counters
+// (appended.h) are sorted before they are compared.
 #pragma once
 
 #include <kiln/autotune/measure/arrays.h>
 #include <kiln/autotune/measure/compare.h>
+#include <kiln/autotune/measure/compared_output.h>
 #include <kiln/autotune/measure/inputs.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
 #include <kiln/autotune/measure/perturb.h>
+#include <kiln/autotune/measure/sorted.h>
 
 #include <functional>
 #include <memory>
@@ -54,41 +56,36 @@ public:
   // `by_values` is set if other values of the inputs may help.
   std::string incomparable(bool* by_values = nullptr) const;
 
-  // For a caller that has outputs of its own: the reference's and how to compare with them.
+  // For a caller that has values of its own: the outputs, the reference's values and how to compare with
+  // them.
+  const std::vector<ComparedOutput>& compared_outputs() const { return how_; }
   const ReferenceOutput& reference_output(std::size_t block) const { return outputs_[block]; }
-  Allowance allowance_for(const LoadedCandidate& candidate, std::size_t block) const;
-  bool is_ignored(std::size_t block) const { return how_[block].ignored; }
-  bool is_compared_by_function(std::size_t block) const {
-    return static_cast<bool>(how_[block].declared.compare);
-  }
-  bool is_sorted(std::size_t block) const { return how_[block].sorted; }
+  Allowance allowance_for(const LoadedCandidate& candidate, const ComparedOutput& output) const;
   const std::vector<unsigned char>& poison_of(std::size_t block, Pattern pattern) const {
     return poison_[static_cast<int>(pattern)][block];
   }
+  // Sorts the contents of the blocks, of which `poison` had those that are written before the launch.
+  void sort(RowSorter::Blocks& blocks, Pattern pattern) const;
 
 private:
   double launch(const LoadedCandidate& candidate, Pattern pattern); // returns the seconds
   double launch_perturbed(double distance, Direction direction, std::uint64_t seed);
-  std::vector<unsigned char> output(std::size_t block, Pattern pattern);
+  // Returns the contents of the written blocks after a launch, sorted; others are empty.
+  RowSorter::Blocks read_back(Pattern pattern);
   void keep_first(std::size_t block, std::vector<unsigned char> values);
   void keep_second(std::size_t block, const std::vector<unsigned char>& values);
   void move(const std::function<bool(double)>& again, Launched& launched, int most);
-  void find_steps();
+  void find_jumps();
+  Motion::Run run_of(std::size_t block, const std::vector<unsigned char>& moved) const;
   void make_noisy();
   void ask_host();
-  Verdict ask_to_compare(std::size_t block, const std::vector<unsigned char>& values);
-  Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
-                       Strictness strictness);
-
-  struct How { // a block is compared
-    bool ignored = false, sorted = false;
-    int parameter = 0; // that is written there
-    std::size_t elements = 0;
-    OutputCheck declared;
-    double varying = 0; // share of elements that differ between launches with equal inputs
-  };
-  static std::vector<How> ways_to_compare(const Situation& situation, const MemoryPlan& plan,
-                                          const ir::Kernel& kernel);
+  bool is_compared(std::size_t block) const; // at least one output is there and not ignored
+  Verdict ask_to_compare(const ComparedOutput& output, const std::vector<unsigned char>& values) const;
+  Verdict check_output(const LoadedCandidate& candidate, const ComparedOutput& output,
+                       const std::vector<unsigned char>& values, Pattern pattern,
+                       Strictness strictness) const;
+  // Checks that the elements of a written block that belong to no output are as before the launch.
+  Verdict check_rest(std::size_t block, const std::vector<unsigned char>& values, Pattern pattern) const;
 
   const Situation& situation_;
   const Inputs& inputs_;
@@ -97,8 +94,10 @@ private:
   std::unique_ptr<ArraySet> own_;
   ArraySet& set_;
   LoadedCandidate noisy_; // the reference with rounding errors (noise.h); its kernel may be null
-  std::vector<How> how_;
-  std::vector<ReferenceOutput> outputs_;
+  RowSorter sorter_;
+  std::vector<ComparedOutput> how_;
+  std::vector<ReferenceOutput> outputs_;              // by block
+  std::vector<std::vector<bool>> rest_;               // by block: the elements that belong to no output
   double rounding_ = 0, sums_ = 1;                    // of the reference: see Allowance
   std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };

@@ -17,20 +17,25 @@ std::string percent_text(double share) {
   return text;
 }
 
+bool is_any_written(const std::vector<bool>& unwritten, const std::vector<bool>& members) {
+  for (std::size_t i = 0; i < unwritten.size(); ++i)
+    if (!unwritten[i] && (members.empty() || members[i])) return true;
+  return false;
+}
+
 } // namespace
 
 std::vector<OutputComparison> Checker::comparable() const {
   std::vector<OutputComparison> all;
-  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-    if (outputs_[i].values.empty() || how_[i].ignored || how_[i].declared.compare) continue;
-    all.push_back(
-        compare(outputs_[i], outputs_[i].values, poison_of(i, Pattern::first), allowance_for(reference_, i))
-            .compared);
-    all.back().parameter = how_[i].parameter;
-    all.back().unordered = how_[i].sorted;
-    all.back().elements = how_[i].elements;
+  for (const ComparedOutput& output : how_) {
+    const ReferenceOutput& reference = outputs_[output.block];
+    if (reference.values.empty() || output.ignored() || output.declared.compare) continue;
+    all.push_back(compare(reference, reference.values, poison_of(output.block, Pattern::first),
+                          allowance_for(reference_, output), Strictness::all, output.members)
+                      .compared);
+    all.back().parameter = output.parameter;
+    all.back().unordered = output.sorted;
   }
-  sort_by_parameter(all);
   return all;
 }
 
@@ -39,27 +44,26 @@ std::string Checker::incomparable(bool* by_values) const {
   const std::string remedy = "; tune with arguments that hold real data, or say in TunedOptions::outputs how "
                              "this parameter is compared ({.parameter = ";
   const std::vector<passes::ParameterUse> uses = passes::parameter_uses(reference_.kernel->recorded());
-  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-    const ReferenceOutput& output = outputs_[i];
-    const auto parameter = static_cast<std::size_t>(how_[i].parameter);
-    if (output.values.empty() || how_[i].ignored || how_[i].declared.compare || !uses[parameter].written)
+  for (const ComparedOutput& how : how_) {
+    const ReferenceOutput& output = outputs_[how.block];
+    if (output.values.empty() || how.ignored() || how.declared.compare ||
+        !uses[static_cast<std::size_t>(how.parameter)].written)
       continue;
-    const std::string number = std::to_string(how_[i].parameter),
+    const std::string number = std::to_string(how.parameter),
                       what = "parameter " + number + " (" + std::string(kiln::name(output.dtype)) + "): ";
-    if (how_[i].varying > most_varying && how_[i].declared.relative == 0 && how_[i].declared.absolute == 0)
+    if (how.varying > most_varying && how.declared.relative == 0 && how.declared.absolute == 0)
       return what + "the default computes something else in a second launch with the same inputs, for " +
-             percent_text(how_[i].varying) +
+             percent_text(how.varying) +
              " of the elements; if only their order differs, declare it in "
              "TunedOptions::outputs ({.parameter = " +
              number + ", .unordered = true})";
-    const OutputComparison c =
-        compare(output, output.values, poison_of(i, Pattern::first), allowance_for(reference_, i)).compared;
+    const OutputComparison c = compare(output, output.values, poison_of(how.block, Pattern::first),
+                                       allowance_for(reference_, how), Strictness::all, how.members)
+                                   .compared;
     if (c.compared > 0) continue;
-    const bool none_written =
-        std::all_of(output.unwritten.begin(), output.unwritten.end(), [](bool b) { return b; }) &&
-        !output.unwritten.empty();
+    const bool none_written = !output.unwritten.empty() && !is_any_written(output.unwritten, how.members);
     if (by_values) *by_values = !none_written;
-    return what + "none of its " + std::to_string(how_[i].elements) + " elements can be compared, because " +
+    return what + "none of its " + std::to_string(how.elements) + " elements can be compared, because " +
            (none_written ? "the default writes none of them with these inputs"
                          : "all that the default writes are NaN or infinite with these inputs, or become so "
                            "when the inputs change by a rounding error") +

@@ -15,11 +15,20 @@ namespace kiln::tune {
 
 namespace {
 
-// The share of elements that may differ where floats decide between values, even if none changed in the runs.
-constexpr double usual_share = 1e-3;
+// The largest share of elements that may differ because of decisions; two may, so that an element may be
+// counted in another bin of a short histogram.
+constexpr double most_decided = 0.01, least_decided = 2;
+// If many elements jump because values are fine: how many more may differ than jumped, and the largest share
+// of floats that may.
+constexpr double as_often = 3, most_jumping = 0.05;
 // The share of floats that may differ although they did not move at all in the runs, such as the zeros of a
-// relu; and the largest share that may jump.
-constexpr double still_share = 1e-5, most_jumping = 0.05;
+// relu.
+constexpr double still_share = 1e-5;
+// The shares of floats and integers that may differ by a multiple of the median, although they moved much
+// less in the runs, by chance: integers, and differences of large terms, may have only few possible values.
+constexpr double slow_share = 1e-3, slow_share_of_integers = 1e-2;
+// The errors of its own magnitude that an element may have if rounding errors of the inputs move none.
+constexpr double unmoved_roundings = 4;
 // Borrowing from the median is limited to this multiple of the own spread with four runs, whose largest
 // change is almost never smaller by that factor; fewer runs miss more.
 constexpr double borrowed_with_four_runs = 30;
@@ -51,19 +60,25 @@ double least_difference(DType t) {
 class Comparison {
 public:
   Comparison(const ReferenceOutput& reference, std::span<const unsigned char> values,
-             std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness)
+             std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness,
+             const std::vector<bool>& members)
       : reference_(reference), motion_(reference.motion), values_(values), poisoned_(poisoned),
-        allowance_(allowance), numbers_alone_(strictness == Strictness::numbers),
+        members_(members), allowance_(allowance), numbers_alone_(strictness == Strictness::numbers),
         size_(static_cast<std::size_t>(size_of(reference.dtype))), count_(values.size() / size_),
         decode_(reference.dtype) {
     const bool coarse = allowance.rounding > coarse_rounding;
-    fine_ = (4 + 2 * allowance.sums) * (coarse ? spacing_of(DType::F32) : allowance.rounding);
+    const double roundings = motion_.known() && !motion_.moves()
+                                 ? std::min(unmoved_roundings, allowance.roundings)
+                                 : allowance.roundings;
+    fine_ = roundings * (coarse ? spacing_of(DType::F32) : allowance.rounding);
     const int runs = motion_.runs();
     borrowed_ = runs >= 4   ? borrowed_with_four_runs
                 : runs == 3 ? 10 * borrowed_with_four_runs
                 : runs == 2 ? 1000 * borrowed_with_four_runs
                             : std::numeric_limits<double>::infinity();
-    verdict_.compared.elements = count_;
+    elements_ =
+        members.empty() ? count_ : static_cast<std::size_t>(std::count(members.begin(), members.end(), true));
+    verdict_.compared.elements = elements_;
     verdict_.compared.dtype = reference.dtype;
   }
 
@@ -103,9 +118,12 @@ private:
   bool only_looks_written(std::size_t i) const {
     return size_ > 1 && is_poison(i) && std::memcmp(got(i), right(i), size_) != 0;
   }
-  bool moves_by_infinity(std::size_t i) const { return motion_.known() && std::isinf(motion_.spread(i)); }
+  bool moves_by_infinity(std::size_t i) const {
+    return motion_.has_spreads() && std::isinf(motion_.spread(i));
+  }
 
   void look_at(std::size_t i) {
+    if (!members_.empty() && !members_[i]) return;
     if (moves_by_infinity(i)) return;
     if (!reference_.unwritten.empty() && reference_.unwritten[i]) {
       if (!is_poison(i)) fail(Verdict::Kind::wrong, i, "is written, but the reference does not write it");
@@ -122,15 +140,16 @@ private:
     const double r = decode_(right(i));
     // The pattern is an integer that the reference did not write here in at least one of its launches.
     if (!same && is_poison(i)) return differs(i);
-    const double bound = declared() ? allowance_.absolute + allowance_.relative * std::abs(r)
-                         : depends_on_floats() && reference_.dtype != DType::Bool
-                             ? 1 + 2 * (motion_.known() ? motion_.spread(i) : 0.0)
-                             : depends_on_floats();
+    const double bound =
+        declared() ? allowance_.absolute + allowance_.relative * std::abs(r) : bound_of_integer(i, r);
     const double distance = same ? 0 : std::max(1.0, std::abs(decode_(got(i)) - r));
-    count(i, distance, bound, motion_.known() && 2 * motion_.spread(i) > std::max(2.0, std::abs(r) / 2));
+    count(i, distance, bound, are_fine() && 2 * motion_.spread(i) > std::max(2.0, std::abs(r) / 2));
     if (same) return;
-    if (distance > bound && allowance_.share == 0) return differs(i, bound);
+    const bool slow =
+        are_fine() && distance > bound && distance <= 1 + allowance_.factor * motion_.median_near(r);
+    if (distance > bound && !slow && allowance_.share == 0) return differs(i, bound);
     if (distance > bound || !declared()) note_exception(i);
+    slow_exceptions_ += slow;
   }
 
   void look_at_float(std::size_t i) {
@@ -152,13 +171,14 @@ private:
     const double distance = std::abs(g - r), bound = bound_of(i, r, g);
     count(i, distance, bound, !declared() && allowance_.factor * spread_of(i, r) > std::abs(r) / 2);
     if (distance <= bound) return;
-    const bool jumps = motion_.jump_share() > 0 && distance <= 2 * motion_.largest_jump();
-    const bool still =
-        motion_.known() && motion_.spread(i) == 0 && distance <= allowance_.factor * motion_.typical();
-    const bool steps = motion_.step > 0 && distance <= 2 * motion_.step;
-    if (!jumps && !steps && !still && allowance_.share == 0) return differs(i, bound);
+    const bool jumps =
+        motion_.jumps() + motion_.further_jumps() > 0 && distance <= 2 * motion_.largest_jump();
+    const double own = motion_.known() ? motion_.spread(i) : 0,
+                 near = own == 0 ? motion_.typical() : motion_.median_near(r);
+    const bool near_enough = motion_.known() && distance <= allowance_.factor * near;
+    if (!jumps && !near_enough && allowance_.share == 0) return differs(i, bound);
     note_exception(i);
-    if (!jumps && !steps) ++still_exceptions_;
+    if (!jumps) ++(own == 0 ? still_exceptions_ : slow_exceptions_);
   }
 
   // A value next to the largest finite one rounds to infinity or not.
@@ -174,9 +194,15 @@ private:
   }
 
   double spread_of(std::size_t i, double r) const {
-    if (!motion_.known()) return allowance_.rounding * (std::abs(r) + magnitude_);
+    if (!motion_.known()) return allowance_.rounding * (1 + allowance_.sums / 4) * (std::abs(r) + magnitude_);
     const double own = motion_.spread(i);
     return own == 0 ? 0 : std::max(own, std::min(motion_.median_near(r), borrowed_ * own));
+  }
+  double bound_of_integer(std::size_t i, double r) const {
+    if (!depends_on_floats()) return 0;
+    if (reference_.dtype == DType::Bool || !motion_.has_spreads()) return 1;
+    const double own = 1 + 2 * motion_.spread(i);
+    return are_fine() ? own + allowance_.factor * std::max(0.0, spread_of(i, r) - 1) : own;
   }
   double bound_of(std::size_t i, double r, double g) const {
     if (declared()) return allowance_.absolute + allowance_.relative * std::abs(r);
@@ -195,7 +221,11 @@ private:
     magnitude_ = numbers ? std::sqrt(sum / static_cast<double>(numbers)) : 0;
   }
 
-  bool depends_on_floats() const { return motion_.from_floats || motion_.moved_share() > 0; }
+  bool depends_on_floats() const {
+    return motion_.from_floats || motion_.moves() || motion_.further_jumps() > 0;
+  }
+  // Many elements move, and not because the inputs lie exactly on decisions.
+  bool are_fine() const { return motion_.is_unclear() && !motion_.on_ties(); }
 
   // An element is vague if it moves by about as much as its own value.
   void count(std::size_t i, double distance, double bound, bool vague) {
@@ -217,21 +247,29 @@ private:
     if (verdict_.compared.exceptions++ == 0) first_exception_ = i;
   }
 
+  double allowed_jumps(double elements) const {
+    const auto jumps = static_cast<double>(motion_.jumps()),
+               further = static_cast<double>(motion_.further_jumps());
+    const double decided =
+        std::min(std::max(2 * jumps, further), std::max(most_decided * elements, least_decided));
+    if (motion_.on_ties()) return decided;
+    const double most =
+        is_float(reference_.dtype) ? std::max(most_jumping * elements, least_decided) : elements;
+    return std::max(decided, motion_.is_unclear() ? std::min(as_often * jumps, most) : 0.0);
+  }
+
   void judge_exceptions() {
     OutputComparison& c = verdict_.compared;
     if (c.exceptions == 0) return;
-    const auto elements = static_cast<double>(count_);
+    const auto elements = static_cast<double>(elements_);
     double allowed = allowance_.share * elements;
-    if (allowance_.share == 0 && is_float(reference_.dtype)) {
-      const double still = std::floor(still_share * elements) + 1;
-      if (static_cast<double>(still_exceptions_) > still)
-        allowed = -1;
-      else
-        allowed = still + (motion_.step > 0 ? usual_share * elements : 0) +
-                  std::min(2 * motion_.jump_share(), most_jumping) * elements;
-    } else if (allowance_.share == 0) {
-      const double moved = motion_.moved_share();
-      allowed = std::floor(usual_share * elements) + 2 * moved * elements + (moved > 0 ? 1 : 0);
+    if (allowance_.share == 0) {
+      allowed = allowed_jumps(elements) + (depends_on_floats() ? 1 : 0);
+      const double still = std::floor(still_share * elements) + 1,
+                   slow = (is_float(reference_.dtype) ? slow_share : slow_share_of_integers) * elements + 1;
+      const bool few =
+          static_cast<double>(still_exceptions_) <= still && static_cast<double>(slow_exceptions_) <= slow;
+      allowed = few ? allowed + static_cast<double>(still_exceptions_ + slow_exceptions_) : -1;
     }
     if (static_cast<double>(c.exceptions) <= allowed) return;
     char share[64];
@@ -245,25 +283,22 @@ private:
   const ReferenceOutput& reference_;
   const Motion& motion_;
   std::span<const unsigned char> values_, poisoned_;
+  const std::vector<bool>& members_;
   const Allowance& allowance_;
   bool numbers_alone_;
-  std::size_t size_, count_;
+  std::size_t size_, count_, elements_ = 0;
   Decoder decode_;
   double fine_, borrowed_, magnitude_ = 0, most_used_ = -1;
-  std::size_t first_exception_ = 0, still_exceptions_ = 0;
+  std::size_t first_exception_ = 0, still_exceptions_ = 0, slow_exceptions_ = 0;
   Verdict verdict_;
 };
 
 } // namespace
 
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
-                std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness) {
-  return Comparison(reference, values, poisoned, allowance, strictness).run();
-}
-
-void sort_by_parameter(std::vector<OutputComparison>& outputs) {
-  std::sort(outputs.begin(), outputs.end(),
-            [](const OutputComparison& a, const OutputComparison& b) { return a.parameter < b.parameter; });
+                std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness,
+                const std::vector<bool>& members) {
+  return Comparison(reference, values, poisoned, allowance, strictness, members).run();
 }
 
 } // namespace kiln::tune

@@ -24,7 +24,8 @@ struct ReferenceOutput {
 struct Allowance {
   double rounding = 0x1p-23; // that of the inputs' perturbation (perturb.h)
   double factor = 20;        // by which an element's difference may exceed its spread
-  double sums = 1;           // the square root of the number of terms of an element
+  double roundings = 6;      // errors of the element's own magnitude
+  double sums = 1;           // the square root of the number of terms of an element; for unknown spreads
   // Declared by the user; they replace what is computed from the above if one of the two is positive.
   double relative = 0, absolute = 0;
   double share = 0; // declared share of elements that may differ by more; 0: determined by the jumps
@@ -45,20 +46,23 @@ enum class Strictness : std::uint8_t {
 // contents as for the reference). The output is right if
 // 1. exactly the elements that the reference does not write still hold the pattern;
 // 2. NaN and infinities are where the reference has them;
-// 3. each finite element r differs by at most the sum of `factor` times its spread, a few rounding errors of
-//    |r|, whose number grows with `sums`, and 1.5 units in the last place of the output's dtype. Where an
+// 3. each finite element r differs by at most the sum of `factor` times its spread, `roundings` errors of |r|
+//    (4 if no element moved in any run), and 1.5 units in the last place of the output's dtype. Where an
 //    element's own spread is smaller than the median spread of elements of its magnitude, the median counts,
-//    up to a multiple of the own spread, since a few runs may move an element too little by chance;
-// 4. integers are equal, or they depend on floats and differ by at most one more than twice their spread; and
+//    up to a multiple of the own spread, since a few runs may move an element too little by chance (for very
+//    few elements up to the median itself);
+// 4. integers are equal, or they depend on floats and differ by at most one more than twice their spread. If
+//    many of them move, and not because the inputs lie exactly on decisions, spreads above 1 and medians
+//    count as for floats; and
 // 5. exceptions from 3 (by at most twice the largest jump) and differences by 4 are not more frequent than
-//    the elements that jump or change in the runs of the reference: twice their share and, for integers,
-//    floats that are rounded to steps, 0.1 % of all elements.
+//    the elements that jump in the runs of the reference: at most twice as many as in the runs on inputs that
+//    move by a rounding error, or as many as in the run on inputs that move further, but no more than 1 % of
+//    all elements. The limit is three times the former if many elements jump because their values are fine
+//    (motion.h). One more may differ if it depends on floats at all.
+// If `members` is not empty, only the elements for which it is true are compared.
 // Elements that are finite or written in some runs of the reference alone are not compared.
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
                 std::span<const unsigned char> poisoned, const Allowance& allowance,
-                Strictness strictness = Strictness::all);
-
-// Sorts by parameter; blocks of memory are in the order of their addresses.
-void sort_by_parameter(std::vector<OutputComparison>& outputs);
+                Strictness strictness = Strictness::all, const std::vector<bool>& members = {});
 
 } // namespace kiln::tune

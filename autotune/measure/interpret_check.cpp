@@ -1,7 +1,6 @@
 // Compares a candidate's result on the device with the interpreter of tile IR.
 #include <kiln/autotune/measure/trial_runner.h>
 
-#include <kiln/autotune/measure/sorted.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/interpreter.h>
 
@@ -107,16 +106,21 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s, double
   }
   ir::interpret(*bound, on_host.words().data(), part);
 
+  // The interpreter's values, sorted if the device's are, and which of them it did not write.
+  RowSorter::Blocks interpreted(plan.blocks.size());
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
-    const Block& block = plan.blocks[i];
-    if (!block.written || checker->is_ignored(i) || checker->is_compared_by_function(i) ||
-        (checker->is_sorted(i) && !whole))
-      continue;
+    if (!plan.blocks[i].written) continue;
+    interpreted[i].resize(before[i].size());
+    on_host.arrays()[i].download(host, interpreted[i].data());
+  }
+  if (whole) checker->sort(interpreted, Pattern::first);
+  for (const ComparedOutput& output : checker->compared_outputs()) {
+    if (output.ignored() || output.declared.compare || (output.sorted && !whole)) continue;
+    const std::size_t i = output.block;
     const ReferenceOutput& device = checker->reference_output(i);
-    ReferenceOutput right{block.dtype, std::vector<unsigned char>(before[i].size()), {}, device.motion};
+    ReferenceOutput right{device.dtype, interpreted[i], {}, device.motion};
     std::vector<unsigned char> values = device.values;
-    on_host.arrays()[i].download(host, right.values.data());
-    const auto size = static_cast<std::size_t>(size_of(block.dtype));
+    const auto size = static_cast<std::size_t>(size_of(device.dtype));
     const bool poisoned = !plan.blocks[i].read && whole;
     if (poisoned) right.unwritten.resize(right.values.size() / size);
     for (std::size_t at = 0; at < values.size(); at += size) {
@@ -124,14 +128,8 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s, double
       if (poisoned) right.unwritten[at / size] = true;
       if (!whole) std::memcpy(&values[at], &right.values[at], size); // ignore programs outside of the part
     }
-    if (checker->is_sorted(i)) {
-      sort_elements(right.values, block.dtype, poisoned ? before[i] : std::vector<unsigned char>());
-      if (poisoned)
-        for (std::size_t e = 0; e < right.unwritten.size(); ++e)
-          right.unwritten[e] = std::memcmp(&right.values[e * size], &before[i][e * size], size) == 0;
-    }
     const Verdict v = compare(right, values, poisoned ? before[i] : std::vector<unsigned char>(),
-                              checker->allowance_for(c, i));
+                              checker->allowance_for(c, output), Strictness::all, output.members);
     if (v.kind != Verdict::Kind::right)
       throw UserError("kernel \"" + c.kernel->recorded().name + "\" with {" + c.config.to_string() +
                       "}: its result on " + to_string(s.device) + " differs from the interpreter's: " +

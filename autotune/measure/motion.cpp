@@ -14,90 +14,162 @@ namespace kiln::tune {
 namespace {
 
 constexpr int least_exponent = -1080, binades = 2160; // those of doubles, and one for zero
-constexpr float infinite = std::numeric_limits<float>::infinity();
+constexpr double infinite = std::numeric_limits<double>::infinity();
 // Medians are those of at most this many elements, spread evenly over the array.
 constexpr std::size_t most_sampled = std::size_t{1} << 21;
 // An element jumps if it moves this many times as far as most others of its magnitude, and as its own
 // rounding error.
 constexpr double jump_factor = 64;
+// If more elements than this share jump, the reason matters. The movement has another reason than decisions
+// if it grows by this factor when inputs move much further, or if rounding errors inside of the kernel alone
+// cause this share of it.
+constexpr double unclear_share = 1e-3, growth = 4, internal_share = 0.1;
 
 std::size_t binade_of(double value) {
   if (value == 0) return 0;
   return static_cast<std::size_t>(std::clamp(std::ilogb(value) - least_exponent, 1, binades - 1));
 }
 
-double take_median(std::vector<float>& values) {
+double take_median(std::vector<double>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-} // namespace
-
-void Motion::add(std::span<const unsigned char> values, std::span<const unsigned char> moved,
-                 const std::vector<bool>& unwritten, std::span<const unsigned char> poisoned) {
-  const auto size = static_cast<std::size_t>(size_of(dtype_));
-  const Decoder decode(dtype_);
-  std::size_t changed = 0;
-  for (std::size_t i = 0; i < spread_.size(); ++i) {
-    const unsigned char *was = &values[i * size], *now = &moved[i * size];
-    const bool now_unwritten = !poisoned.empty() && std::memcmp(now, &poisoned[i * size], size) == 0;
-    const bool was_unwritten = !unwritten.empty() && unwritten[i];
+// Calls f(i, was, distance) for each element that moves; by infinity if it is finite or written in one of the
+// two runs alone.
+template <class F> void for_each_move(DType dtype, const Motion::Run& run, F f) {
+  const auto size = static_cast<std::size_t>(size_of(dtype));
+  const Decoder decode(dtype);
+  for (std::size_t i = 0; i * size < run.values.size(); ++i) {
+    const unsigned char *was = &run.values[i * size], *now = &run.moved[i * size];
+    const bool now_unwritten = !run.poisoned.empty() && std::memcmp(now, &run.poisoned[i * size], size) == 0;
+    const bool was_unwritten = !run.unwritten.empty() && run.unwritten[i];
     if (was_unwritten || now_unwritten) {
-      if (was_unwritten != now_unwritten) spread_[i] = infinite, ++changed;
+      if (was_unwritten != now_unwritten) f(i, 0.0, infinite);
       continue;
     }
     if (std::memcmp(was, now, size) == 0) continue;
     const double a = decode(was), b = decode(now);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    ++changed;
-    const double distance = std::abs(a - b);
-    const float kept = std::isfinite(a) && std::isfinite(b) ? static_cast<float>(distance) : infinite;
-    spread_[i] = std::max(spread_[i], kept);
+    f(i, a, std::isfinite(a) && std::isfinite(b) ? std::abs(a - b) : infinite);
   }
-  ++runs_;
-  if (!spread_.empty())
-    moved_share_ = std::max(moved_share_, static_cast<double>(changed) / static_cast<double>(spread_.size()));
 }
 
-void Motion::settle(std::span<const unsigned char> values) {
+} // namespace
+
+Motion::Motion(DType dtype, std::size_t elements) : dtype_(dtype), elements_(elements) {
+  if (size_of(dtype) == 8)
+    wide_.resize(elements);
+  else
+    narrow_.resize(elements);
+}
+
+bool Motion::is_large(double distance, double magnitude) const {
+  return !is_float(dtype_) || distance > jump_factor * spacing_of(dtype_) * magnitude;
+}
+
+void Motion::add_repeat(const Run& run) { keep_spreads(run); }
+
+void Motion::add(const Run& run) {
+  keep_spreads(run);
+  movement_ += movement_of(run);
+  ++runs_;
+}
+
+void Motion::keep_spreads(const Run& run) {
+  for_each_move(dtype_, run, [this](std::size_t i, double, double distance) {
+    moves_ = true;
+    if (wide_.empty()) {
+      constexpr double most = std::numeric_limits<float>::max();
+      const double kept = std::isinf(distance) ? distance : std::min(distance, most);
+      narrow_[i] = std::max(narrow_[i], static_cast<float>(kept));
+    } else {
+      wide_[i] = std::max(wide_[i], distance);
+    }
+  });
+}
+
+double Motion::movement_of(const Run& run) const {
+  double movement = 0;
+  for_each_move(dtype_, run, [&](std::size_t, double was, double distance) {
+    if (std::isfinite(distance) && is_large(distance, std::abs(was)))
+      movement += distance / (distance + std::abs(was));
+  });
+  return movement;
+}
+
+void Motion::add_further(const Run& run, double times) {
+  constexpr double smooth = 16; // a smooth function moves less than this many times the median times `times`
+  find_medians(run.values);
+  further_movement_ = movement_of(run);
+  for_each_move(dtype_, run, [&](std::size_t, double was, double distance) {
+    if (std::isinf(distance)) return;
+    if (is_float(dtype_) && distance <= std::max(jump_factor * spacing_of(dtype_) * std::abs(was),
+                                                 smooth * times * median_near(was)))
+      return;
+    ++further_jumps_;
+    largest_jump_ = std::max(largest_jump_, distance);
+  });
+}
+
+void Motion::add_internal(const Run& run) { internal_movement_ = movement_of(run); }
+
+bool Motion::is_unclear() const {
+  return movement_ > 0 && static_cast<double>(large_) > unclear_share * static_cast<double>(elements_);
+}
+
+void Motion::find_medians(std::span<const unsigned char> values) {
+  if (!medians_.empty()) return;
   const auto size = static_cast<std::size_t>(size_of(dtype_));
-  const std::size_t stride = spread_.size() / most_sampled + 1;
+  const std::size_t stride = elements_ / most_sampled + 1;
   const Decoder decode(dtype_);
-  std::vector<std::vector<float>> by_binade(binades);
-  for (std::size_t i = 0; i < spread_.size(); i += stride) {
+  std::vector<std::vector<double>> by_binade(binades);
+  large_ = 0;
+  for (std::size_t i = 0; i < elements_; ++i) {
     const double value = decode(&values[i * size]);
-    if (!std::isfinite(value) || !std::isfinite(spread_[i])) continue;
-    by_binade[binade_of(value)].push_back(spread_[i]);
+    if (!std::isfinite(value) || !std::isfinite(spread(i))) continue;
+    large_ += spread(i) > 0 && is_large(spread(i), std::abs(value));
+    if (i % stride == 0) by_binade[binade_of(value)].push_back(spread(i));
   }
   medians_.clear();
   for (auto& spreads : by_binade)
     medians_.push_back(take_median(spreads));
-  if (!is_float(dtype_)) return;
-  std::vector<float> moving;
-  std::size_t jumps = 0;
-  for (std::size_t i = 0; i < spread_.size(); ++i) {
-    if (spread_[i] == 0 || !std::isfinite(spread_[i])) continue;
-    const double value = decode(&values[i * size]);
-    if (!std::isfinite(value)) continue;
-    const double usual = std::max(median_near(value), spacing_of(dtype_) * std::abs(value));
-    if (spread_[i] <= jump_factor * usual) {
-      if (i % stride == 0) moving.push_back(spread_[i]);
-      continue;
-    }
-    ++jumps;
-    largest_jump_ = std::max(largest_jump_, static_cast<double>(spread_[i]));
-  }
-  typical_ = take_median(moving);
-  if (!spread_.empty()) jump_share_ = static_cast<double>(jumps) / static_cast<double>(spread_.size());
 }
 
-double Motion::largest_move() const {
-  float largest = 0;
-  for (const float s : spread_)
-    if (std::isfinite(s)) largest = std::max(largest, s);
-  return largest;
+void Motion::settle(std::span<const unsigned char> values) {
+  const auto size = static_cast<std::size_t>(size_of(dtype_));
+  const std::size_t stride = elements_ / most_sampled + 1;
+  const Decoder decode(dtype_);
+  find_medians(values);
+  const double once = runs_ ? movement_ / runs_ : 0;
+  on_ties_ = is_unclear() && further_movement_ && *further_movement_ < growth * once &&
+             internal_movement_.value_or(0) < internal_share * once;
+  std::vector<double> moving;
+  for (std::size_t i = 0; i < elements_; ++i) {
+    if (spread(i) == 0 || !std::isfinite(spread(i))) continue;
+    const double value = decode(&values[i * size]);
+    if (!std::isfinite(value)) continue;
+    const double rounding = spacing_of(is_float(dtype_) ? dtype_ : DType::F32) * std::abs(value);
+    const double usual = on_ties_ ? rounding : std::max(median_near(value), rounding);
+    if (is_float(dtype_) && spread(i) <= jump_factor * usual) {
+      if (i % stride == 0) moving.push_back(spread(i));
+      continue;
+    }
+    ++jumps_;
+    largest_jump_ = std::max(largest_jump_, spread(i));
+    if (!is_float(dtype_) || !on_ties_) continue;
+    if (wide_.empty()) // a right config is not off by that
+      narrow_[i] = 0;
+    else
+      wide_[i] = 0;
+  }
+  if (on_ties_ && is_float(dtype_)) {
+    medians_.clear();
+    find_medians(values);
+  }
+  typical_ = is_float(dtype_) ? take_median(moving) : 0;
 }
 
 double Motion::median_near(double value) const {

@@ -8,11 +8,18 @@
 // Some changes are rare and large instead: where a float decides between two values (a comparison, a
 // rounding to an integer, the index of a maximum), a few elements jump and others stay exactly equal. In
 // another config, other elements jump. These are counted, so that a comparison may accept as many.
+//
+// If many jump, there are two possible reasons. Either the values are fine, such as 10^5 times a logarithm
+// that is rounded to integers: then most elements move further when the inputs move further, or they move by
+// the rounding errors inside of the kernel alone. Or the inputs lie exactly on decisions, such as whole
+// numbers that are rounded down: then neither is so, and since right configs decide as the reference does,
+// only a small share may jump.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,41 +29,67 @@ class Motion {
 public:
   Motion() = default;
   // The spreads of an output with this many elements start at zero.
-  Motion(DType dtype, std::size_t elements) : dtype_(dtype), spread_(elements) {}
+  Motion(DType dtype, std::size_t elements);
 
-  // Adds a run of the reference on perturbed inputs: `values` are those of the run on the original inputs,
-  // and `moved` those of this one. `unwritten` says which elements the former did not write (empty: it wrote
-  // all), and `poisoned` is the pattern before the latter (empty: the output has contents before a launch).
-  // An element that is finite or written in one of the two runs alone moves by infinity, so that it is not
-  // compared.
-  void add(std::span<const unsigned char> values, std::span<const unsigned char> moved,
-           const std::vector<bool>& unwritten, std::span<const unsigned char> poisoned);
-  // Ends the recording: computes the medians and the number of jumps. `floor(r)` is the rounding error of an
-  // element whose value is r.
+  // The values of a run on perturbed inputs next to those on the original inputs. `unwritten` says which
+  // elements the latter did not write (empty: it wrote all), and `poisoned` is the pattern before the former
+  // (empty: the output has contents before a launch).
+  struct Run {
+    std::span<const unsigned char> values, moved;
+    const std::vector<bool>& unwritten;
+    std::span<const unsigned char> poisoned;
+  };
+  // Adds a run of the reference on inputs that moved by one rounding error. An element that is finite or
+  // written in one of the two runs alone moves by infinity, so that it is not compared.
+  void add(const Run& run);
+  // The same for a run on the original inputs, whose results may differ because the order of atomics does.
+  void add_repeat(const Run& run);
+  // Adds a run on inputs that moved `times` as far: counts the elements that jump in it.
+  void add_further(const Run& run, double times);
+  // Returns whether so many elements jump that the reason matters, and adds a run on the original inputs, in
+  // which only the rounding errors inside of the kernel differ.
+  bool is_unclear() const;
+  void add_internal(const Run& run);
+  // Ends the recording: computes medians and counts jumps.
   void settle(std::span<const unsigned char> values);
 
-  bool known() const { return runs_ > 0; }
+  bool known() const { return runs_ > 0; } // there was a run on perturbed inputs
+  bool has_spreads() const { return elements_ > 0; }
   int runs() const { return runs_; }
-  float spread(std::size_t i) const { return spread_[i]; }
+  double spread(std::size_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
   // The median spread of the elements whose magnitude is in [2^k, 2^(k+1)) with that of `value`.
   double median_near(double value) const;
-  double typical() const { return typical_; }         // that of the floats that move but do not jump
-  double moved_share() const { return moved_share_; } // the largest share of elements that move in a run
-  double jump_share() const { return jump_share_; }   // the share of elements that jump in any run
+  double typical() const { return typical_; } // that of the floats that move but do not jump
+  bool moves() const { return moves_; }       // at least one element does
+  // The number of elements that jump in any run of the first kind, and of integers that change; the number in
+  // the run on inputs that move further; and the largest finite jump in these runs.
+  std::size_t jumps() const { return jumps_; }
+  std::size_t further_jumps() const { return further_jumps_; }
   double largest_jump() const { return largest_jump_; }
-  double largest_move() const; // of finite elements
-  // Floats of a kernel that rounds or compares floats: the largest move when the inputs move much further.
-  // Few elements may differ by twice as much, even if none jumped.
-  double step = 0;
+  // The inputs lie exactly on decisions.
+  bool on_ties() const { return on_ties_; }
   // Integers: an element changed when all float inputs changed by several percent.
   bool from_floats = false;
 
 private:
+  // The movement of a run: the sum of what elements move relative to their magnitude, for those that move
+  // much further than their own rounding error. An element counts at most 1.
+  double movement_of(const Run& run) const;
+  void keep_spreads(const Run& run);
+  void find_medians(std::span<const unsigned char> values);
+  bool is_large(double distance, double magnitude) const;
+
   DType dtype_ = DType::F32;
   int runs_ = 0;
-  std::vector<float> spread_;
+  std::vector<float> narrow_; // spreads; of dtypes of 8 bytes they are doubles
+  std::vector<double> wide_;
   std::vector<double> medians_; // by binade
-  double typical_ = 0, moved_share_ = 0, jump_share_ = 0, largest_jump_ = 0;
+  double typical_ = 0, largest_jump_ = 0;
+  double movement_ = 0; // of all runs of the first kind together
+  std::optional<double> further_movement_, internal_movement_;
+  std::size_t elements_ = 0, jumps_ = 0, further_jumps_ = 0;
+  std::size_t large_ = 0; // moves in the runs of the first kind that are much larger than a rounding error
+  bool moves_ = false, on_ties_ = false;
 };
 
 } // namespace kiln::tune

@@ -69,15 +69,18 @@ bool is_store(const Op& op) {
 double spacing_of(DType dtype) { return std::ldexp(1.0, -mantissa_bits(dtype)); }
 
 double rounding_of(const ir::Kernel& kernel) {
-  double rounding = 0;
-  const auto consider = [&](DType dtype) {
-    if (is_float(dtype)) rounding = std::max(rounding, spacing_of(dtype));
-  };
+  double rounding = rounding_inside(kernel);
   const std::vector<passes::ParameterUse> uses = passes::parameter_uses(kernel);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const ir::Type& type = kernel.body.args[i]->type;
-    if (uses[i].read || (type.is_scalar() && !type.pointer)) consider(type.dtype);
+    const bool is_input = uses[i].read || (type.is_scalar() && !type.pointer);
+    if (is_input && is_float(type.dtype)) rounding = std::max(rounding, spacing_of(type.dtype));
   }
+  return rounding > 0 ? rounding : spacing_of(DType::F32);
+}
+
+double rounding_inside(const ir::Kernel& kernel) {
+  double rounding = 0;
   std::unordered_map<const ir::Value*, bool> only_stored;
   ir::walk(kernel.body, [&](const Op& op) {
     for (const ir::Value* v : op.operands) {
@@ -89,17 +92,23 @@ double rounding_of(const ir::Kernel& kernel) {
   ir::walk(kernel.body, [&](const Op& op) {
     if (op.is(Opcode::Dot) && op.text("precision") == "tf32") rounding = std::max(rounding, 0x1p-10);
     if (op.is(Opcode::Dot) && op.text("precision") == "bf16x3") rounding = std::max(rounding, 0x1p-16);
+    // Sums round inside too, wherever their results go.
     const OpClass kind = op.info().cls;
+    const ir::Type* sum = op.is(Opcode::AtomicRmw)      ? &op.stored_value()->type
+                          : kind == OpClass::Collective ? &op.result()->type
+                                                        : nullptr;
+    if (sum && is_float(sum->dtype)) rounding = std::max(rounding, spacing_of(sum->dtype));
     const bool computes = kind == OpClass::Unary || kind == OpClass::Binary || kind == OpClass::Ternary ||
                           kind == OpClass::Dot || kind == OpClass::Collective || op.is(Opcode::Cast);
     if (!computes) return;
     for (const auto& result : op.results) {
       if (!is_float(result->type.dtype)) continue;
       const auto use = only_stored.find(result.get());
-      if (use == only_stored.end() || !use->second) consider(result->type.dtype);
+      if (use == only_stored.end() || !use->second)
+        rounding = std::max(rounding, spacing_of(result->type.dtype));
     }
   });
-  return rounding > 0 ? rounding : spacing_of(DType::F32);
+  return rounding;
 }
 
 void perturb(std::span<unsigned char> bytes, DType dtype, double distance, Direction direction,

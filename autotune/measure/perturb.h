@@ -15,6 +15,9 @@ namespace kiln::tune {
 // result is only stored does not count, since it affects the output alone. 2^-23 for a kernel without floats.
 double rounding_of(const ir::Kernel& kernel);
 
+// The same without the inputs; 0 for a kernel that computes no floats.
+double rounding_inside(const ir::Kernel& kernel);
+
 // Returns the same distance for one float dtype, such as 2^-23 for f32.
 double spacing_of(DType dtype);
 

@@ -29,7 +29,7 @@ const char* name(Twist twist) {
 
 const char* words_of(Twist twist) {
   return twist == Twist::special ? "inputs with NaN and infinities"
-         : twist == Twist::tiny  ? "inputs with zeros and subnormal numbers"
+         : twist == Twist::tiny  ? "inputs with zeros, subnormal numbers and negative integers"
                                  : "arrays that are a little smaller";
 }
 

@@ -12,7 +12,7 @@ namespace kiln::tune {
 // How the inputs differ from those of the trials, besides their seed.
 enum class Twist : std::uint8_t {
   special, // some are NaN or infinite
-  tiny,    // some are zeros of either sign or subnormal
+  tiny,    // some are zeros of either sign or subnormal, and integers are varied
   ragged,  // the arrays are slightly smaller, in memory of the same size
 };
 inline constexpr Twist all_twists[] = {Twist::special, Twist::tiny, Twist::ragged};

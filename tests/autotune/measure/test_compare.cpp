@@ -46,7 +46,7 @@ ReferenceOutput reference_of(DType dtype, const Bytes& values, const std::vector
   ReferenceOutput r{
       dtype, values, {}, Motion(dtype, values.size() / static_cast<std::size_t>(size_of(dtype)))};
   for (const Bytes& run : moved)
-    r.motion.add(values, run, {}, {});
+    r.motion.add({values, run, {}, {}});
   r.motion.settle(values);
   return r;
 }
@@ -185,7 +185,7 @@ TEST_CASE("elements that are finite or written in some runs alone are not compar
   Bytes moved = floats({1, NAN, 3});
   std::memcpy(&moved[8], &poisoned[8], 4);
   ReferenceOutput reference{DType::F32, values, {false, false, false}, Motion(DType::F32, 3)};
-  reference.motion.add(values, moved, reference.unwritten, poisoned);
+  reference.motion.add({values, moved, reference.unwritten, poisoned});
   reference.motion.settle(values);
   const Verdict v = compare(reference, floats({1, 7, 8}), poisoned, {});
   CHECK(v.kind == Verdict::Kind::right);
@@ -243,9 +243,132 @@ TEST_CASE("integers that depend on floats may differ by one, in few elements") {
   CHECK(compare(reference, bytes_of(far), {}, {}).kind == Verdict::Kind::wrong);
   CHECK(compare(reference, bytes_of(far), {}, {.share = 0.001}).kind == Verdict::Kind::right);
   // None changed in the runs, but they do depend on floats.
+  std::vector<std::int32_t> one = values;
+  one[77] = 101;
   reference = reference_of(DType::I32, bytes_of(values), {bytes_of(values)});
-  CHECK(compare(reference, bytes_of(few), {}, {}).kind == Verdict::Kind::wrong);
+  CHECK(compare(reference, bytes_of(one), {}, {}).kind == Verdict::Kind::wrong);
   reference.motion.from_floats = true;
-  CHECK(compare(reference, bytes_of(few), {}, {}).kind == Verdict::Kind::right);
-  CHECK(compare(reference, bytes_of(many), {}, {}).kind == Verdict::Kind::wrong);
+  CHECK(compare(reference, bytes_of(one), {}, {}).kind == Verdict::Kind::right);
+  CHECK(compare(reference, bytes_of(few), {}, {}).kind == Verdict::Kind::wrong);
+}
+
+TEST_CASE("as many elements may differ as jump when the inputs move further, but no more than 1 %") {
+  const std::vector<std::int32_t> values(10'000, 100);
+  const auto changed = [&](std::size_t first, std::size_t count) {
+    std::vector<std::int32_t> v = values;
+    std::fill_n(v.begin() + static_cast<std::ptrdiff_t>(first), count, 101);
+    return bytes_of(v);
+  };
+  const auto verdict = [&](std::size_t once, std::size_t further, std::size_t different) {
+    const Bytes kept = bytes_of(values), moved = changed(0, once), moved_further = changed(0, further);
+    ReferenceOutput r{DType::I32, kept, {}, Motion(DType::I32, values.size())};
+    r.motion.add({r.values, moved, {}, {}});
+    r.motion.add_further({r.values, moved_further, {}, {}}, 64);
+    r.motion.settle(r.values);
+    return compare(r, changed(5000, different), {}, {}).kind;
+  };
+  CHECK(verdict(0, 30, 31) == Verdict::Kind::right);
+  CHECK(verdict(0, 30, 32) == Verdict::Kind::wrong);
+  CHECK(verdict(4, 5, 9) == Verdict::Kind::right);
+  CHECK(verdict(4, 5, 10) == Verdict::Kind::wrong);
+  CHECK(verdict(4, 3000, 101) == Verdict::Kind::right);
+  CHECK(verdict(4, 3000, 102) == Verdict::Kind::wrong);
+}
+
+TEST_CASE("if inputs lie exactly on decisions, few elements may differ although many jump") {
+  // Half of the elements jump by 1, however far the inputs move: in integers, and in whole numbers as floats.
+  const auto check = [](auto zero, DType dtype) {
+    using T = decltype(zero);
+    INFO(name(dtype));
+    std::vector<T> values(10'000), moved, many, few, inside;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<T>(5 + i % 9);
+    moved = many = few = inside = values;
+    for (std::size_t i = 0; i < values.size(); i += 2) {
+      moved[i] -= 1;
+      if (i % 8 == 0) many[i] += 1;
+      if (i < 100) few[i] -= 1;
+      if (i % 5 == 0) inside[i] -= 1;
+    }
+    const Bytes kept = bytes_of(values), once = bytes_of(moved);
+    for (const bool by_errors_inside : {false, true}) {
+      ReferenceOutput r{dtype, kept, {}, Motion(dtype, values.size())};
+      r.motion.add({r.values, once, {}, {}});
+      r.motion.add_further({r.values, once, {}, {}}, 64);
+      CHECK(r.motion.is_unclear());
+      r.motion.add_internal({r.values, by_errors_inside ? bytes_of(inside) : kept, {}, {}});
+      r.motion.settle(r.values);
+      CHECK(r.motion.on_ties() == !by_errors_inside);
+      CHECK(compare(r, bytes_of(few), {}, {}).kind == Verdict::Kind::right);
+      const Verdict::Kind wrong = compare(r, bytes_of(many), {}, {}).kind;
+      CHECK((wrong == Verdict::Kind::wrong) == !by_errors_inside);
+    }
+  };
+  check(std::int32_t{}, DType::I32);
+  check(float{}, DType::F32);
+}
+
+TEST_CASE("integers that are as fine as floats are compared by their spreads and medians") {
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  std::vector<std::int32_t> values(10'000), moved, further, right, wrong;
+  for (auto& v : values)
+    v = static_cast<std::int32_t>(1'000'000 + random() % 40'000);
+  moved = further = right = values;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    moved[i] += i % 100 == 0 ? 2 : 10;
+    further[i] += 600;
+    right[i] -= 40;
+  }
+  wrong = right;
+  wrong[4321] += 1000;
+  ReferenceOutput r{DType::I32, bytes_of(values), {}, Motion(DType::I32, values.size())};
+  for (int run = 0; run < 4; ++run)
+    r.motion.add({r.values, bytes_of(moved), {}, {}});
+  r.motion.add_further({r.values, bytes_of(further), {}, {}}, 64);
+  r.motion.settle(r.values);
+  CHECK_FALSE(r.motion.on_ties());
+  const Verdict v = compare(r, bytes_of(right), {}, {.factor = 6});
+  INFO(v.error);
+  CHECK(v.kind == Verdict::Kind::right);
+  CHECK(compare(r, bytes_of(wrong), {}, {.factor = 6}).kind == Verdict::Kind::wrong);
+}
+
+TEST_CASE("doubles of any size are compared") {
+  for (const double scale : {1e-280, 1e-60, 1.0, 1e60, 1e300}) {
+    INFO(scale);
+    std::vector<double> values(1000), moved, right, wrong;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = scale * (1 + static_cast<double>(i) * 1e-3);
+    moved = right = wrong = values;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      moved[i] *= 1 + 1e-14, right[i] *= 1 - 5e-14, wrong[i] *= 1 + 1e-12;
+    const ReferenceOutput r = reference_of(DType::F64, bytes_of(values), {bytes_of(moved)});
+    const Allowance allowance{.rounding = 0x1p-52};
+    const Verdict v = compare(r, bytes_of(right), {}, allowance);
+    CHECK(v.kind == Verdict::Kind::right);
+    CHECK(v.compared.compared == values.size());
+    CHECK(compare(r, bytes_of(wrong), {}, allowance).kind == Verdict::Kind::wrong);
+  }
+}
+
+TEST_CASE("floats that no rounding error moves may differ by a few of their own only") {
+  const std::vector<float> values(1000, 65536);
+  std::vector<float> right = values, wrong = values;
+  right[10] = 65536.02f;
+  wrong[10] = 65535;
+  const ReferenceOutput r = reference_of(DType::F32, floats(values), {floats(values)});
+  CHECK(compare(r, floats(right), {}, {.roundings = 500}).kind == Verdict::Kind::right);
+  CHECK(compare(r, floats(wrong), {}, {.roundings = 500}).kind == Verdict::Kind::wrong);
+}
+
+TEST_CASE("only the members of an output are compared and counted") {
+  const ReferenceOutput r = reference_of(DType::F32, floats({1, 2, 3, 4}), {floats({1, 2, 3, 4})});
+  const std::vector<bool> members{true, false, true, false};
+  const Verdict v = compare(r, floats({1, 9, 3, NAN}), {}, {}, Strictness::all, members);
+  CHECK(v.kind == Verdict::Kind::right);
+  CHECK(v.compared.compared == 2);
+  CHECK(v.compared.elements == 2);
+  CHECK(compare(r, floats({1, 2, 9, 4}), {}, {}, Strictness::all, members).kind == Verdict::Kind::wrong);
 }

@@ -3,6 +3,8 @@
 
 #include <kiln/autotune/measure/verify.h>
 
+#include <cstring>
+
 using namespace kiln;
 using namespace kiln::test;
 using namespace kiln::tune;
@@ -25,16 +27,27 @@ const auto drops_nan = copies_with([](auto t, auto) { return where(t == t, t, 0.
 const auto rounds_tiny_up = copies_with([](auto t, auto) { return where(abs(t) < 1e-30f, 1.0f, t); });
 const auto knows_the_size = copies_with([](auto t, auto size) { return t + (size - static_cast<float>(n)); });
 
-// Returns the result of confirm() for the config {BN = 64} alone, whose kernel is `other`.
-template <class K> Measurement confirmed(const K& other) {
+// The same for integers.
+template <class F> auto integers_with(F f) {
+  return kernel("integers",
+                [f](View<const std::int32_t, 1> x, View<const bool, 1> kept, View<std::int32_t, 1> out) {
+                  auto [i] = program_tile(out, BN);
+                  out.tile(i).store(f(x.tile(i).load(), kept.tile(i).load()));
+                });
+}
+
+// Returns the result of confirm() for the config {BN = 64} alone, whose kernel is `other`. With other configs
+// it is `right`.
+template <class R, class K>
+Measurement confirmed(const R& right, const K& other, std::vector<Argument> arguments) {
   Space space;
   space.pow2(BN, 32, 128).seed({{"BN", 32}});
   BoundSpace bound(space, {.sizes = {{"N", n}}, .kind = "f32"}, Device::cpu());
   Workload w;
   w.ir = [&](const Config& config) {
-    return ir::print(config.get("BN") == 64 ? *other.record(config) : *copies.record(config));
+    return ir::print(config.get("BN") == 64 ? *other.record(config) : *right.record(config));
   };
-  w.arguments = {tensor_argument(DType::F32, {n}, true), tensor_argument(DType::F32, {n}, false)};
+  w.arguments = std::move(arguments);
   LiveMeasurer measurer(w, bound, Config::parse("BN=32"), quick_options());
   const std::vector<Point> points{*bound.point(Config::parse("BN=64"))};
   const auto trials = measurer.measure(points);
@@ -44,6 +57,23 @@ template <class K> Measurement confirmed(const K& other) {
   const auto results = measurer.confirm(points);
   REQUIRE(results.size() == 1);
   return results[0];
+}
+
+template <class K> Measurement confirmed(const K& other) {
+  return confirmed(copies, other,
+                   {tensor_argument(DType::F32, {n}, true), tensor_argument(DType::F32, {n}, false)});
+}
+
+// `x` and `kept` are constant.
+template <class R, class K> Measurement confirmed_integers(const R& right, const K& other) {
+  Argument x = tensor_argument(DType::I32, {n}, true), kept = tensor_argument(DType::Bool, {n}, true);
+  for (Argument* a : {&x, &kept}) {
+    a->fill.kind = Fill::Kind::bytes;
+    auto bytes = std::make_shared<SharedBytes>(static_cast<std::size_t>(bytes_of(*a, 0).high));
+    std::memset(bytes->data(), 1, bytes->size());
+    a->fill.bytes = std::move(bytes);
+  }
+  return confirmed(right, other, {x, kept, tensor_argument(DType::I32, {n}, false)});
 }
 
 } // namespace
@@ -62,11 +92,29 @@ TEST_CASE("a winner that is wrong on inputs that no trial had is rejected with a
   };
   for (const auto& [result, words] :
        {Case{confirmed(drops_nan), "with inputs with NaN and infinities: element "},
-        Case{confirmed(rounds_tiny_up), "with inputs with zeros and subnormal numbers: element "},
+        Case{confirmed(rounds_tiny_up),
+             "with inputs with zeros, subnormal numbers and negative integers: element "},
         Case{confirmed(knows_the_size), "with arrays that are a little smaller: element "}}) {
     INFO(result.error);
     CHECK(result.status == Status::wrong_result);
     CHECK(result.error.substr(0, words.size()) == words);
+  }
+}
+
+TEST_CASE("a winner that is wrong for negative integers, or where integers and masks vary, is rejected") {
+  const auto shifts = integers_with([](auto t, auto kept) { return where(kept, t >> 1, 0); });
+  const auto unsigned_shifts = integers_with(
+      [](auto t, auto kept) { return where(kept, cast<std::int32_t>(cast<std::uint32_t>(t) >> 1), 0); });
+  const auto knows_the_mask = integers_with([](auto t, auto) { return t >> 1; });
+  const auto knows_the_value =
+      integers_with([](auto t, auto kept) { return where(kept, (t - t) + (0x01010101 >> 1), 0); });
+  CHECK(confirmed_integers(shifts, shifts).ok());
+  for (const Measurement& m :
+       {confirmed_integers(shifts, unsigned_shifts), confirmed_integers(shifts, knows_the_mask),
+        confirmed_integers(shifts, knows_the_value)}) {
+    INFO(m.error);
+    CHECK(m.status == Status::wrong_result);
+    CHECK_THAT(m.error, Catch::StartsWith("with inputs with zeros, subnormal numbers and negative integers"));
   }
 }
 

@@ -1,55 +1,14 @@
 // Defines the kernels of the tests of verdicts. A wrong version has a fault that a tuner must notice: a
 // forgotten last element, a wrong factor of a small part, one element shifted, something counted twice.
-#include "verdict_kernels.h"
-
-#include <initializer_list>
+#include "verdict_case_list.h"
 
 namespace kiln::test {
 
 namespace {
 
-using tune::Argument;
-using tune::tensor_argument;
-using Sizes = std::vector<std::int64_t>;
-
-template <class T> Argument in(Sizes extents) {
-  return tensor_argument(kiln::detail::DTypeOf<T>::value, std::move(extents), true);
-}
-template <class T> Argument out(Sizes extents) {
-  return tensor_argument(kiln::detail::DTypeOf<T>::value, std::move(extents), false);
-}
-Argument indices(std::int64_t n, std::int64_t most) {
-  Argument a = in<std::int32_t>({n});
-  a.fill = {.kind = tune::Fill::Kind::range, .least = 0, .most = most, .bytes = {}};
-  return a;
-}
-// A permutation of 0 to n - 1.
-Argument permutation(std::int64_t n, tune::Random& random) {
-  std::vector<std::int32_t> order(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < order.size(); ++i)
-    order[i] = static_cast<std::int32_t>(i);
-  random.shuffle(order);
-  Argument a = in<std::int32_t>({n});
-  a.fill.kind = tune::Fill::Kind::bytes;
-  auto bytes = std::make_shared<tune::SharedBytes>(order.size() * 4);
-  std::memcpy(bytes->data(), order.data(), bytes->size());
-  a.fill.bytes = std::move(bytes);
-  return a;
-}
-
-// `make(wrong)` returns a kernel.
-template <class F> std::function<std::string(const Config&, bool)> text_by(F make) {
-  return [make](const Config& config, bool wrong) { return ir::print(*make(wrong).record(config)); };
-}
-
-Config bn(std::int64_t n) { return Config::parse("BN=" + std::to_string(n)); }
-Config bm_bn(std::int64_t m, std::int64_t n) {
-  return Config::parse("BM=" + std::to_string(m) + ",BN=" + std::to_string(n));
-}
-
-class Maker {
+class Kernels : public VerdictCaseList {
 public:
-  explicit Maker(tune::Random& random) : random_(random) {}
+  using VerdictCaseList::VerdictCaseList;
 
   std::vector<VerdictCase> all() {
     elementwise();
@@ -75,21 +34,6 @@ public:
   }
 
 private:
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(high - low + 1)));
-  }
-  std::int64_t power(int low, int high) { return std::int64_t{1} << between(low, high); }
-  void add(VerdictCase c) { cases_.push_back(std::move(c)); }
-  void add_rows(const std::string& name, std::vector<Argument> arguments,
-                std::function<std::string(const Config&, bool)> ir) {
-    add({name, std::move(arguments), bm_bn(power(0, 2), power(4, 6)), bm_bn(power(0, 3), power(6, 9)),
-         std::move(ir)});
-  }
-  void add_flat(const std::string& name, std::vector<Argument> arguments,
-                std::function<std::string(const Config&, bool)> ir) {
-    add({name, std::move(arguments), bn(power(4, 7)), bn(power(8, 10)), std::move(ir)});
-  }
-
   void elementwise() {
     const std::int64_t n = between(1000, 5000), kind = between(0, 3);
     add_flat("elementwise " + std::to_string(kind), {in<float>({n}), in<float>({n}), out<float>({n})},
@@ -318,8 +262,10 @@ private:
                  Tile before = cumsum(ones, BN) - ones;
                  auto start = raw::atomic_add(counter.data(), sum(ones));
                  Tile to = cast<std::int64_t>(before + start);
-                 y.at(to).store(wrong ? Tile(t * 1.001f) : t, keep);
-                 from.at(to).store(cast<std::int32_t>(i + arange(BN)), keep);
+                 y.at(to).store(t, keep);
+                 // Pairs of a value and its index must stay together.
+                 Tile reversed = cast<std::int64_t>(sum(ones) - 1 - before + start);
+                 from.at(wrong ? reversed : to).store(cast<std::int32_t>(i + arange(BN)), keep);
                });
              }));
   }
@@ -347,13 +293,15 @@ private:
                });
              }));
   }
-
-  tune::Random& random_;
-  std::vector<VerdictCase> cases_;
 };
 
 } // namespace
 
-std::vector<VerdictCase> verdict_cases(tune::Random& random) { return Maker(random).all(); }
+std::vector<VerdictCase> verdict_cases(tune::Random& random) {
+  std::vector<VerdictCase> all = Kernels(random).all();
+  for (VerdictCase& c : hard_verdict_cases(random))
+    all.push_back(std::move(c));
+  return all;
+}
 
 } // namespace kiln::test

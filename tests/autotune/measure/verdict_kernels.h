@@ -23,5 +23,7 @@ struct VerdictCase {
 
 // Returns one case of each kind, with sizes, tiles and faults that depend on `random`.
 std::vector<VerdictCase> verdict_cases(tune::Random& random);
+// Those of them that are in verdict_hard_kernels.cpp.
+std::vector<VerdictCase> hard_verdict_cases(tune::Random& random);
 
 } // namespace kiln::test

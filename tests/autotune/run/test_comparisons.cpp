@@ -152,6 +152,35 @@ TEST_CASE("an output of which nothing can be compared is an error, and one of wh
   CHECK_THAT(little.warnings[0], Catch::StartsWith("only 10 % of the elements of parameter 1 were compared"));
 }
 
+TEST_CASE("outputs that share a matrix are compared and counted one by one") {
+  const OwnCache cache;
+  const auto columns = [](bool undefined) {
+    return kernel("columns", [undefined](View<const float, 1> x, View<float, 1> y, View<float, 1> z) {
+      auto [i] = program_tile(y, BN);
+      Tile t = x.tile(i).load();
+      y.tile(i).store(t * 2.0f);
+      z.tile(i).store((undefined ? Tile(log(-abs(t) - 1.0f)) : Tile(t + 1.0f)) *
+                      (value(BN) == 64 ? 1.0f : 3.0f));
+    });
+  };
+  Stream stream;
+  auto matrix = Tensor<float, 2>::zeros({4000, 3});
+  for (int i = 0; i < 12000; ++i)
+    matrix.data()[i] = static_cast<float>(i % 1009) * 1e-3f;
+  const auto x = matrix.view().select(1, 0), y = matrix.view().select(1, 1), z = matrix.view().select(1, 2);
+  CHECK_THAT(error_of([&] { tuned(columns(true), flat_space()).tune(stream, short_search(), x, y, z); }),
+             Catch::Contains("parameter 2 (f32): none of its 4000 elements can be compared"));
+  const tune::Tuning tuning = tuned(columns(false), flat_space()).tune(stream, short_search(), x, y, z);
+  CHECK(failures(tuning) == static_cast<int>(tuning.search.trials.size()) - 1);
+  const auto& outputs = tuning.search.best_result.outputs;
+  REQUIRE(outputs.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(outputs[i].parameter == static_cast<int>(i) + 1);
+    CHECK(outputs[i].elements == 4000);
+    CHECK(outputs[i].compared == 4000);
+  }
+}
+
 TEST_CASE("the user may declare a tolerance, a comparison and what outputs are compared with", "[slow]") {
   const OwnCache cache;
   const auto twice = kernel("about twice", [](View<const float, 1> x, View<float, 1> y) {
