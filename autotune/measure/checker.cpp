@@ -8,6 +8,7 @@
 #include <kiln/autotune/measure/noise.h>
 #include <kiln/autotune/measure/perturb.h>
 #include <kiln/autotune/measure/sorted.h>
+#include <kiln/jit/passes/parameter_uses.h>
 
 #include <algorithm>
 #include <chrono>
@@ -125,10 +126,10 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
     }
 }
 
-double Checker::launch(const LoadedCandidate& candidate, Pattern pattern) {
-  set_.restore(stream_, inputs_.contents);
+double Checker::launch(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept) {
+  set_.restore(stream_, inputs_.contents, kept);
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i)
-    if (const auto& bytes = poison_of(i, pattern); !bytes.empty())
+    if (const auto& bytes = poison_of(i, pattern); !bytes.empty() && !(i < kept.size() && kept[i]))
       set_.arrays()[i].upload(stream_, bytes.data());
   stream_.synchronize();
   const auto begin = std::chrono::steady_clock::now();
@@ -329,9 +330,22 @@ Verdict Checker::check_output(const LoadedCandidate& c, std::size_t i, Pattern p
   v.compared.parameter = how_[i].parameter;
   v.compared.unordered = how_[i].sorted;
   v.compared.elements = how_[i].elements;
-  if (v.kind != Verdict::Kind::right && inputs_.plan.blocks.size() > 1)
-    v.error += ", in array " + std::to_string(i + 1) + (how_[i].sorted ? " (sorted)" : "");
+  if (v.kind == Verdict::Kind::right) return v;
+  v.error += ", in " + inputs_.plan.name_of(i, situation_.arguments) + (how_[i].sorted ? " (sorted)" : "");
+  if (reads_unlike_reference(c, i))
+    v.error +=
+        ", which this config reads, while the default only writes it, so that it starts with arbitrary "
+        "values: let the first seed read it, too, or no config";
   return v;
+}
+
+// Whether the candidate reads what the reference only writes, so that it has no contents of the caller.
+bool Checker::reads_unlike_reference(const LoadedCandidate& c, std::size_t block) const {
+  if (inputs_.plan.blocks[block].read) return false;
+  const std::vector<passes::ParameterUse> uses = passes::parameter_uses(c.kernel->recorded());
+  for (std::size_t i = 0; i < uses.size() && i < inputs_.plan.places.size(); ++i)
+    if (inputs_.plan.places[i].block == static_cast<int>(block) && uses[i].read) return true;
+  return false;
 }
 
 Verdict Checker::ask_to_compare(std::size_t i, const std::vector<unsigned char>& values) {
@@ -353,27 +367,57 @@ Verdict Checker::ask_to_compare(std::size_t i, const std::vector<unsigned char>&
   return v;
 }
 
-Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
+Checker::Checked Checker::check_launch(const LoadedCandidate& c, Pattern pattern, Strictness strictness,
+                                       const std::vector<bool>& kept) {
   Checked checked;
-  for (Pattern pattern : patterns) {
-    launch(c, pattern);
-    if (situation_.device.is_cpu()) inject_around(c.fault, inputs_.plan, set_);
-    checked.outputs.clear();
-    for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-      if (!inputs_.plan.blocks[i].written || how_[i].ignored || outputs_[i].values.empty()) continue;
-      Verdict v = check_output(c, i, pattern, strictness);
-      checked.outputs.push_back(v.compared);
-      if (v.kind == Verdict::Kind::right) continue;
-      checked.verdict = std::move(v);
-      return checked;
-    }
-    if (std::string damage = set_.damage(stream_, inputs_.contents); !damage.empty()) {
-      checked.verdict = {Verdict::Kind::wrong, damage, {}};
-      return checked;
-    }
+  launch(c, pattern, kept);
+  if (situation_.device.is_cpu()) inject_around(c.fault, inputs_.plan, set_);
+  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
+    if (!inputs_.plan.blocks[i].written || how_[i].ignored || outputs_[i].values.empty()) continue;
+    if (how_[i].declared.compare && inputs_.values != Values::usual) continue;
+    Verdict v = check_output(c, i, pattern, strictness);
+    checked.outputs.push_back(v.compared);
+    if (v.kind == Verdict::Kind::right) continue;
+    checked.verdict = std::move(v);
+    return checked;
   }
+  if (std::string damage = set_.damage(stream_, inputs_.contents); !damage.empty())
+    checked.verdict = {Verdict::Kind::wrong, damage, {}};
   sort_by_parameter(checked.outputs);
   return checked;
+}
+
+Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
+  Checked checked = check_launch(c, Pattern::first, strictness, {});
+  if (checked.verdict.kind != Verdict::Kind::right) return checked;
+  std::vector<bool> kept; // with what the first launch has left there
+  if (situation_.keeps_ignored)
+    for (const How& how : how_)
+      kept.push_back(how.ignored);
+  checked = check_launch(c, Pattern::second, strictness, kept);
+  if (checked.verdict.kind != Verdict::Kind::right && has_ignored() && situation_.keeps_ignored)
+    checked.verdict.error +=
+        ", in a second launch, for which ignored outputs hold what the first has left there";
+  return checked;
+}
+
+Verdict Checker::repeat(const LoadedCandidate& c, double seconds) {
+  Verdict verdict;
+  const auto begin = std::chrono::steady_clock::now();
+  double spent = 0, longest = 0;
+  for (int i = 0; verdict.kind == Verdict::Kind::right && spent + longest < seconds; ++i) {
+    verdict = check_launch(c, patterns[i % 2], Strictness::all, {}).verdict;
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    longest = std::max(longest, now - spent);
+    spent = now;
+  }
+  if (verdict.kind != Verdict::Kind::right)
+    verdict.error += ", in some of many launches with the same inputs, as if its programs raced";
+  return verdict;
+}
+
+bool Checker::has_ignored() const {
+  return std::any_of(how_.begin(), how_.end(), [](const How& how) { return how.ignored; });
 }
 
 } // namespace kiln::tune

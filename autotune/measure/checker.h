@@ -41,12 +41,18 @@ public:
     double seconds = 0;
   };
   Launched run_reference(const std::function<bool(double)>& again = {}, int most = perturbed_runs);
-  // Launches the candidate twice and compares. Throws the errors of its launches.
+  // Launches the candidate twice and compares, the second time with what the first launch has left in ignored
+  // outputs if Situation::keeps_ignored. Throws the errors of its launches. Outputs that a function of the
+  // user compares are left out on special inputs (Values), which such functions rarely expect.
   struct Checked {
     Verdict verdict;
     std::vector<OutputComparison> outputs; // as far as they were compared
   };
   Checked check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
+  // Launches a candidate that was found right again and again, as far as it takes at most `seconds` in total,
+  // and compares each time, since races may be rare. Throws the errors of its launches.
+  Verdict repeat(const LoadedCandidate& candidate, double seconds);
+  bool has_ignored() const; // whether some output is not compared
 
   // Returns what can be compared of each output: an entry for each that is not ignored.
   std::vector<OutputComparison> comparable() const;
@@ -67,7 +73,10 @@ public:
   }
 
 private:
-  double launch(const LoadedCandidate& candidate, Pattern pattern); // returns the seconds
+  // Returns the seconds. Blocks in `kept` are neither restored nor filled before.
+  double launch(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept = {});
+  Checked check_launch(const LoadedCandidate& candidate, Pattern pattern, Strictness strictness,
+                       const std::vector<bool>& kept);
   double launch_perturbed(double distance, Direction direction, std::uint64_t seed);
   std::vector<unsigned char> output(std::size_t block, Pattern pattern);
   void keep_first(std::size_t block, std::vector<unsigned char> values);
@@ -77,6 +86,7 @@ private:
   void make_noisy();
   void ask_host();
   Verdict ask_to_compare(std::size_t block, const std::vector<unsigned char>& values);
+  bool reads_unlike_reference(const LoadedCandidate& candidate, std::size_t block) const;
   Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
                        Strictness strictness);
 

@@ -80,8 +80,10 @@ TEST_CASE("each kind of fault is reported with its status and one line") {
       {"out of memory", Status::out_of_memory, "out of memory"},
       {"compile error", Status::compile_error, "an injected compile error"},
       {"compile crash", Status::compile_error, "the compiler was killed by signal 11"},
-      {"guard", Status::wrong_result, "it wrote outside of array 3 of 3"},
-      {"input", Status::wrong_result, "it changed its input, array 1 of 3"},
+      {"guard", Status::wrong_result, "it wrote outside of parameter 2 (f32)"},
+      {"race", Status::wrong_result,
+       "in some of many launches with the same inputs, as if its programs raced"},
+      {"input", Status::wrong_result, "it changed its input, parameter 0 (f32)"},
   };
   for (const Expected& e : expected) {
     const Measurement m = measure_one(e.fault, with_fault(e.fault));
