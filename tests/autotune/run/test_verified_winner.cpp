@@ -42,12 +42,9 @@ TEST_CASE("a config that is wrong on inputs of the verification does not win, ho
   const OwnCache cache;
   Stream stream;
   Arrays a;
-  for (const double seconds : {2.0, 3.0}) {
-    const tune::Tuning tuning =
-        tuned(drops_nan, two_configs())
-            .tune(stream, {.trials = 2, .seconds = seconds, .record = false}, a.x, a.y);
-    if (tuning.found()) CHECK(tuning.config().to_string() == "BN=4");
-  }
+  const tune::Tuning tuning =
+      tuned(drops_nan, two_configs()).tune(stream, {.trials = 2, .seconds = 4, .record = false}, a.x, a.y);
+  CHECK(tuning.config().to_string() == "BN=4");
 }
 
 TEST_CASE(
@@ -57,10 +54,10 @@ TEST_CASE(
   Arrays a;
   const auto made = tuned(doubles, two_configs());
   const auto begin = std::chrono::steady_clock::now();
-  tune::TuneOptions options{.trials = 2, .seconds = 3};
+  tune::TuneOptions options{.trials = 2, .seconds = 4};
   options.progress = [&](const tune::SearchResult& so_far) { // uses up the time once a faster config is found
     const bool faster = so_far.best_result.relative < 0.9 && so_far.trials.size() > 1;
-    if (faster) std::this_thread::sleep_until(begin + std::chrono::milliseconds(3400));
+    if (faster) std::this_thread::sleep_until(begin + std::chrono::milliseconds(4500));
     return true;
   };
   const tune::Tuning tuning = made.tune(stream, options, a.x, a.y);
