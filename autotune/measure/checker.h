@@ -109,6 +109,7 @@ private:
   LoadedCandidate noisy_; // the reference with rounding errors (noise.h); its kernel may be null
   std::vector<How> how_;
   std::vector<ReferenceOutput> outputs_;
+  double checking_seconds_ = 0;                       // of the last launch in check(), compared
   double rounding_ = 0, sums_ = 1;                    // of the reference: see Allowance
   std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };
