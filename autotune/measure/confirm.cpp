@@ -186,7 +186,8 @@ std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> poin
 }
 
 // Each finalist is checked and timed about as long as in its trial. The fastest is then run next to the
-// reference on each variation of the inputs, which takes about as long as the reference took without being timed.
+// reference on each variation of the inputs, which takes about as long as the reference took without being
+// timed.
 double LiveMeasurer::Impl::seconds_to_confirm(std::span<const Trial* const> finalists) const {
   constexpr double least_share = 0.25; // for checking, if timing was shorter than it may be
   const double checking = std::max({reference_.run_seconds - options_.most_seconds,

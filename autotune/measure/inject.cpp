@@ -53,8 +53,9 @@ void inject_into_output(const std::string& fault, std::vector<unsigned char>& by
     at[size - 1] = 0x7F;
   }
   static int outputs = 0;
-  constexpr int right = 2; // those of the check of a kernel with one output
-  if (fault == "wrong" || (fault == "race" && ++outputs > right)) at[size - 1] ^= 0x41; // changes the sign or exponent
+  constexpr int right = 2; // those of the check, for a kernel with one output
+  const bool raced = fault == "race" && ++outputs > right;
+  if (fault == "wrong" || raced) at[size - 1] ^= 0x41; // changes the sign or exponent
 }
 
 } // namespace kiln::tune

@@ -1,5 +1,5 @@
-// Tests what a search says about outputs that it refuses or does not compare, and how functions of the user are
-// called.
+// Tests what a search says about outputs that it refuses or does not compare, and how it calls functions of
+// the user.
 #include "autotune/own_cache.h"
 
 #include <kiln/kiln.h>
