@@ -77,10 +77,10 @@ std::vector<std::string> warnings_of(const Tuning& tuning) {
   if (std::string ignored = warning_of_ignored(*tuning.task); !ignored.empty())
     warnings.push_back(std::move(ignored));
   if (tuning.search.fell_back)
-    warnings.push_back(
-        fmt::format("the time of {:.3g} s ended before the fastest config was verified, so that the "
-                    "default {{{}}} is used; give it more time (TuneOptions::seconds)",
-                    tuning.budget_seconds, tuning.space->text(*tuning.search.best)));
+    warnings.push_back(fmt::format(
+        "the search, which was limited to {:.3g} s, ended before the fastest config was verified, so "
+        "that the default {{{}}} is used; give it more time (TuneOptions::seconds)",
+        tuning.budget_seconds, tuning.space->text(*tuning.search.best)));
   return warnings;
 }
 

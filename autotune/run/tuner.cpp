@@ -126,6 +126,7 @@ const Measurement* Tuning::of(const Point& point) const {
 // are compared with its outputs, so that it is right by definition.
 static void fall_back_to_seed(SearchResult& result, const Point& seed, const Measurement& measured) {
   if (!result.best || result.is_confirmed(*result.best)) return;
+  if (result.is_confirmed(seed)) return result.best.reset(); // it failed when it ran again
   result.fell_back = result.best != seed;
   result.best = seed;
   result.best_result = measured;
