@@ -23,6 +23,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -54,7 +55,8 @@ struct OutputCheck {
   bool unordered = false; // the elements may be in any order, so they are sorted before they are compared
   bool ignored = false;   // not compared, such as scratch memory
   // A function that replaces all of the above. It is called in the process that tunes, and returns a
-  // description of what is wrong, or an empty text. An exception means that the output is wrong.
+  // description of what is wrong, or an empty text. An exception means that the output is wrong. It is not
+  // called for the inputs with NaN, infinities, zeros and subnormal numbers on which winners are verified.
   std::function<std::string(const OutputValues&)> compare = {};
 };
 
@@ -70,7 +72,10 @@ public:
   explicit HostArguments(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
 
   const Argument& operator[](int parameter) const {
-    return arguments_.at(static_cast<std::size_t>(parameter));
+    if (parameter < 0 || static_cast<std::size_t>(parameter) >= arguments_.size())
+      throw std::out_of_range("HostArguments has no parameter " + std::to_string(parameter) + "; there are " +
+                              std::to_string(arguments_.size()) + ", counted from 0");
+    return arguments_[static_cast<std::size_t>(parameter)];
   }
   // Return the elements of a view or pointer, and the value of a scalar; T must be the type of the parameter.
   // Throw std::out_of_range if there is no such parameter.

@@ -4,6 +4,7 @@
 #include <kiln/autotune/per_process.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/run/background.h>
+#include <kiln/autotune/run/check_task.h>
 #include <kiln/autotune/run/resize.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/task_contents.h>
@@ -265,10 +266,13 @@ struct TunedCore::State {
 TunedCore::TunedCore(kiln::detail::KernelHandle kernel, Space space, TunedOptions options,
                      SourceLocation where)
     : kernel_(kernel), key_(options.search.key) {
+  check_key(key_);
   state_ = std::make_shared<State>(std::move(kernel), std::move(space), std::move(options), where);
 }
 TunedCore::TunedCore(const TunedCore& other, std::string key)
-    : kernel_(other.kernel_), state_(other.state_), key_(std::move(key)) {}
+    : kernel_(other.kernel_), state_(other.state_), key_(std::move(key)) {
+  check_key(key_);
+}
 TunedCore::~TunedCore() = default;
 
 TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts, Stream& stream,

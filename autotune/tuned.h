@@ -144,9 +144,10 @@ public:
   // for the stream and copies the contents of the arguments that the kernel reads, up to
   // options.contents_bytes; all measurements and checks start from this copy. The search runs in other
   // processes, which never see the arguments themselves, so that it does not change them. It takes at most
-  // the time that the options allow. If that is too short even for measuring the first legal seed, the result
-  // has no winner. Throws UserError if a size of the problem is 0, if the compile policy forbids compiling,
-  // if no seed is legal, or if the first legal seed does not run or computes a wrong result.
+  // the time that the options allow. If that is too short to verify a faster config, the result is the first
+  // legal seed; if it is too short even for measuring that, the result has no winner. Throws UserError if a
+  // size of the problem is 0, if the compile policy forbids compiling, if no seed is legal, or if the first
+  // legal seed does not run or computes a wrong result.
   template <class... A>
   tune::Tuning tune(detail::StreamAt at, const tune::TuneOptions& options, A&&... arguments) const {
     std::optional<tune::Tuning> tuning;
@@ -164,7 +165,8 @@ public:
   // `kiln records` shows, and launch() and pick() of this handle use results with the same key. If there is
   // none, they use that of a close problem, such as one of equal sizes with another key, as they do for other
   // sizes. The empty key is that of the original handle, unless TunedOptions::search.key set
-  // another. Handles share everything else; keep them, because making one allocates memory.
+  // another. Handles share everything else; keep them, because making one allocates memory. Throws UserError
+  // for a key of more than 1000 bytes.
   //
   //   const auto sparse = tuned(csr_times_vector, space);
   //   const auto short_rows = sparse.with_key("rows of 0 to 7");
@@ -190,8 +192,9 @@ private:
   std::shared_ptr<const tune::detail::TunedCore> core_;
 };
 
-// Wraps `kernel`, to be launched with configs of `space`. Throws UserError if the space has no seed, or if a
-// size in the options is neither an axis of a view nor an integer.
+// Wraps `kernel`, to be launched with configs of `space`. Throws UserError if the space has no seed, if a
+// size in the options is neither an axis of a view nor an integer, or if the key of the options has more than
+// 1000 bytes.
 template <class... P>
 TunedKernel<P...> tuned(const Kernel<P...>& kernel, tune::Space space, tune::TunedOptions options = {},
                         std::source_location here = std::source_location::current()) {

@@ -2,11 +2,15 @@
 #include <kiln/autotune/cli/input_option.h>
 
 #include <kiln/autotune/run/task_workload.h>
+#include <kiln/jit/base/errno_text.h>
+#include <kiln/jit/passes/parameter_uses.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <regex>
 
 #include <fmt/format.h>
@@ -67,20 +71,41 @@ std::size_t check_npy(const std::string& bytes, const Argument& a, const std::st
   std::vector<std::int64_t> extents;
   const std::string list = shape[1].str();
   static const std::regex number("[0-9]+");
-  for (std::sregex_iterator i(list.begin(), list.end(), number), end; i != end; ++i)
-    extents.push_back(std::stoll(i->str()));
+  for (std::sregex_iterator i(list.begin(), list.end(), number), end; i != end; ++i) {
+    const std::string digits = i->str();
+    std::int64_t extent = 0;
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), extent).ec != std::errc())
+      throw bad("has an extent of " + digits + ", which is too large");
+    extents.push_back(extent);
+  }
   if (a.kind == Argument::Kind::view && extents != a.extents)
     throw bad(fmt::format("has the shape {}, but the parameter has {}", shape_text(extents),
                           shape_text(a.extents)));
   return begin + length;
 }
 
+// Reads a file of at most `wanted` bytes and a header, whatever its size: it may be an endless device.
+std::string read_file(const std::string& file, std::size_t wanted, const std::string& where) {
+  const auto bad = [&](const std::string& what) {
+    return UserError(where + " " + what + "; name a file with the parameter's elements");
+  };
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) throw bad("is a folder");
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw bad("cannot be read: " + errno_text(errno));
+  constexpr std::size_t most_header = std::size_t{64} << 10;
+  std::string bytes(wanted + most_header + 1, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (in.bad()) throw bad("cannot be read: " + errno_text(errno));
+  if (in) throw bad(fmt::format("has more than the {} bytes of the parameter's elements", wanted));
+  bytes.resize(static_cast<std::size_t>(in.gcount()));
+  return bytes;
+}
+
 std::shared_ptr<const SharedBytes> read_input(const std::string& file, const Argument& a, std::size_t wanted,
                                               const std::string& where) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad())
-    throw UserError(where + " cannot be read; name a file with the parameter's elements");
+  const std::string bytes = read_file(file, wanted, where);
   const std::size_t begin = file.ends_with(".npy") ? check_npy(bytes, a, where) : 0;
   if (bytes.size() - begin != wanted)
     throw UserError(fmt::format("{} has {} bytes of elements, but the parameter, {} of {}, has {}", where,
@@ -89,6 +114,19 @@ std::shared_ptr<const SharedBytes> read_input(const std::string& file, const Arg
   auto shared = std::make_shared<SharedBytes>(wanted);
   if (wanted) std::memcpy(shared->data(), bytes.data() + begin, wanted);
   return shared;
+}
+
+void call_generator(const TunableInput& input, const Task& task, DType dtype, std::uint64_t seed,
+                    SharedBytes& elements, const std::string& where) {
+  const std::string generator = fmt::format("{}: the generator of parameter \"{}\" ", where, input.parameter);
+  if (!input.generate) throw UserError(generator + "is null; give TunableInput::generate a function");
+  try {
+    input.generate(dtype, task.problem, seed, {elements.data(), elements.size()});
+  } catch (const std::exception& e) {
+    throw UserError(generator + "threw an exception: " + e.what());
+  } catch (...) {
+    throw UserError(generator + "threw an exception that is not a std::exception");
+  }
 }
 
 } // namespace
@@ -105,6 +143,8 @@ void give_inputs(Task& task, const TunableKernel& kernel, const std::vector<std:
     const ByteRange range = bytes_of(arguments[i], i);
     return static_cast<std::size_t>(range.high - range.low);
   };
+  const auto kernel_ir = task.canonical();
+  const std::vector<passes::ParameterUse> uses = passes::parameter_uses(*kernel_ir);
   for (const std::string& input : inputs) {
     const std::size_t equals = input.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -112,15 +152,27 @@ void give_inputs(Task& task, const TunableKernel& kernel, const std::vector<std:
                       joined(task.parameter_names));
     const std::string where = "--input " + input;
     const std::size_t i = parameter_of(task, input.substr(0, equals), where);
+    if (task.contents[i])
+      throw UserError(fmt::format("{}: parameter {} already has a file; give each parameter one", where,
+                                  task.parameter_names[i]));
+    if (!arguments[i].readonly && !uses[i].read && arguments[i].kind != Argument::Kind::scalar)
+      throw UserError(fmt::format("{}: the kernel writes parameter {} but never reads it, so that contents "
+                                  "would have no effect; leave it out",
+                                  where, task.parameter_names[i]));
     task.contents[i] =
         read_input(input.substr(equals + 1), arguments[i], bytes_for(i, where), where + ": the file");
   }
-  for (const TunableInput& generated : kernel.inputs) {
+  std::vector<bool> generated(arguments.size());
+  for (const TunableInput& input : kernel.inputs) {
     const std::string where = std::string("the registration of ") + kernel.name;
-    const std::size_t i = parameter_of(task, generated.parameter, where);
+    const std::size_t i = parameter_of(task, input.parameter, where);
+    if (generated[i])
+      throw UserError(fmt::format("{}: it has two generators of parameter \"{}\"; leave one out", where,
+                                  input.parameter));
+    generated[i] = true;
     if (task.contents[i]) continue;
     auto shared = std::make_shared<SharedBytes>(bytes_for(i, where));
-    generated.generate(arguments[i].dtype, task.problem, seed, {shared->data(), shared->size()});
+    call_generator(input, task, arguments[i].dtype, seed, *shared, where);
     task.contents[i] = std::move(shared);
   }
 }

@@ -13,7 +13,8 @@ namespace kiln::tune {
 // generates (TunableKernel::inputs) or, with precedence, those of files. Each of `inputs` is "NAME=FILE",
 // where NAME is a parameter of the registration. A FILE.npy must have the parameter's shape and dtype, in C
 // order; any other file must consist of exactly the parameter's elements, row by row. Throws UserError for an
-// unknown parameter, for a file that cannot be read or does not fit, and if a generator throws.
+// unknown parameter, for one that is given twice or that the kernel only writes, for a file that cannot be
+// read or does not fit, and if a generator is null or throws.
 void give_inputs(Task& task, const TunableKernel& kernel, const std::vector<std::string>& inputs,
                  std::uint64_t seed);
 

@@ -147,6 +147,7 @@ void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
     fmt::print(
         "  checked   the default against the interpreter: {}; every other config against the default\n",
         t.checked);
+  if (!t.refusals.empty()) fmt::print("  refused   {}\n", t.refusals);
   if (r.best)
     for (const OutputComparison& output : r.best_result.outputs)
       fmt::print("  compared  {}\n", text_of(output));

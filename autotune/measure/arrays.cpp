@@ -29,7 +29,7 @@ constexpr std::int64_t alignment = 64;
 unsigned char poison_byte(DType t, Pattern pattern) {
   if (t == DType::F8E4M3 || t == DType::F8E5M2) return pattern == Pattern::first ? 0xFF : 0x7F; // NaN
   if (is_float(t)) return 0xFF;
-  return pattern == Pattern::first ? 0xA5 : 0x5A;
+  return pattern == Pattern::first ? 0xA5 : 0x7E;
 }
 
 void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random, bool positive) {
@@ -233,29 +233,69 @@ std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
   return all;
 }
 
+namespace {
+
+// Returns whether special values of an argument could become part of an argument that shares its bytes, and
+// has another dtype or decides on addresses or loops.
+bool mixes_with_others(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::size_t argument) {
+  const MemoryPlan::Place& own = plan.places[argument];
+  for (std::size_t i = 0; i < plan.places.size(); ++i) {
+    const MemoryPlan::Place& other = plan.places[i];
+    if (i != argument && other.block == own.block && other.begin < own.begin + own.bytes &&
+        own.begin < other.begin + other.bytes &&
+        (other.steers || arguments[i].dtype != arguments[argument].dtype))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+// Arguments may share bytes, like the columns of a matrix. Given contents are copied after all others are
+// made up, and special values come last, so that none of these is overwritten by a weaker kind.
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
                        Values values, bool positive) {
   Contents contents;
   for (const Block& block : plan.blocks)
     contents.blocks.emplace_back(block.read ? static_cast<std::size_t>(block.bytes) : 0);
+  enum Kind : std::uint8_t { random, range, given, none };
+  struct Part {
+    unsigned char* to;
+    std::int64_t count;
+    Random random;
+    bool varied;
+    Kind kind;
+  };
+  std::vector<Part> parts;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
     const MemoryPlan::Place& place = plan.places[i];
+    Part& part = parts.emplace_back(Part{nullptr, 0, Random(seed + 0x1000 * (i + 1)), false, none});
     if (place.block < 0 || !plan.blocks[static_cast<std::size_t>(place.block)].read) continue;
-    unsigned char* to = contents.blocks[static_cast<std::size_t>(place.block)].data() + place.begin;
-    Random random(seed + 0x1000 * (i + 1));
-    const std::int64_t count = place.bytes / size_of(a.dtype);
+    part.to = contents.blocks[static_cast<std::size_t>(place.block)].data() + place.begin;
+    part.count = place.bytes / size_of(a.dtype);
     // Special values could make a kernel read outside of its arrays, or loop forever.
-    const bool varied = values != Values::usual && is_float(a.dtype) && !place.steers;
-    if (a.fill.kind == Fill::Kind::bytes && !(varied && is_constant(a.fill, place.bytes, size_of(a.dtype))))
-      copy_given(to, a.fill, place.bytes, i);
-    else if (a.fill.kind == Fill::Kind::range)
-      fill_range(to, count, a.dtype, a.fill, random);
-    else
-      fill_random(to, count, a.dtype, random, positive);
-    if (!varied || a.fill.kind == Fill::Kind::range) continue;
-    if (values == Values::special) sprinkle_special(to, count, a.dtype, random);
-    if (values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
+    part.varied = values != Values::usual && is_float(a.dtype) && !place.steers &&
+                  a.fill.kind != Fill::Kind::range && !mixes_with_others(plan, arguments, i);
+    const bool replaced = part.varied && is_constant(a.fill, place.bytes, size_of(a.dtype));
+    part.kind = a.fill.kind == Fill::Kind::range                ? range
+                : a.fill.kind == Fill::Kind::bytes && !replaced ? given
+                                                                : random;
+  }
+  for (const Kind kind : {random, range, given})
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      Part& part = parts[i];
+      if (part.kind != kind) continue;
+      if (kind == random) fill_random(part.to, part.count, arguments[i].dtype, part.random, positive);
+      if (kind == range) fill_range(part.to, part.count, arguments[i].dtype, arguments[i].fill, part.random);
+      if (kind == given) copy_given(part.to, arguments[i].fill, plan.places[i].bytes, i);
+    }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    Part& part = parts[i];
+    if (part.varied && values == Values::special)
+      sprinkle_special(part.to, part.count, arguments[i].dtype, part.random);
+    if (part.varied && values == Values::tiny)
+      sprinkle_tiny(part.to, part.count, arguments[i].dtype, part.random);
   }
   if (values == Values::tiny) vary_integers(plan, arguments, seed, contents);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)
@@ -283,7 +323,9 @@ ArraySet::ArraySet(Device device, const MemoryPlan& plan, const std::vector<Argu
                    Surroundings surroundings)
     : plan_(plan) {
   std::vector<std::uint64_t> addresses;
-  for (const Block& block : plan.blocks) {
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    const Block& block = plan.blocks[i];
+    names_.push_back(plan.name_of(i, arguments));
     arrays_.emplace_back(device, block, surroundings);
     addresses.push_back(arrays_.back().address());
     restorable_ |= block.written && block.read;
@@ -296,17 +338,17 @@ void ArraySet::upload_inputs(Stream& stream, const Contents& contents) {
     if (plan_.blocks[i].read) arrays_[i].upload(stream, contents.blocks[i].data());
 }
 
-void ArraySet::restore(Stream& stream, const Contents& contents) {
+void ArraySet::restore(Stream& stream, const Contents& contents, const std::vector<bool>& kept) {
   for (std::size_t i = 0; i < arrays_.size(); ++i)
-    if (plan_.blocks[i].read && plan_.blocks[i].written) arrays_[i].upload(stream, contents.blocks[i].data());
+    if (plan_.blocks[i].read && plan_.blocks[i].written && !(i < kept.size() && kept[i]))
+      arrays_[i].upload(stream, contents.blocks[i].data());
 }
 
 std::string ArraySet::damage(Stream& stream, const Contents& contents) const {
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    const std::string what = "array " + std::to_string(i + 1) + " of " + std::to_string(arrays_.size());
-    if (!arrays_[i].intact(stream)) return "it wrote outside of " + what;
+    if (!arrays_[i].intact(stream)) return "it wrote outside of " + names_[i];
     if (plan_.blocks[i].written || arrays_[i].bytes() == 0) continue;
-    if (arrays_[i].hash(stream) != contents.hashes[i]) return "it changed its input, " + what;
+    if (arrays_[i].hash(stream) != contents.hashes[i]) return "it changed its input, " + names_[i];
   }
   return {};
 }

@@ -63,7 +63,8 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
                        Values values = Values::usual, bool positive = false);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);
 
-// Fills an output before a launch. The two patterns differ, and for floats both are NaN if the dtype allows.
+// Fills an output before a launch. The two patterns differ. For floats both are NaN if the dtype allows;
+// signed integers are large, one negative and the other positive, so that a config that reads them shows it.
 enum class Pattern : std::uint8_t { first, second };
 void poison(std::vector<unsigned char>& bytes, DType dtype, Pattern pattern);
 
@@ -76,14 +77,16 @@ public:
   const std::vector<std::uint64_t>& words() const { return words_; }
   std::vector<Array>& arrays() { return arrays_; }
   void upload_inputs(Stream& stream, const Contents& contents);
-  // Gives blocks that are both read and written their initial contents.
-  void restore(Stream& stream, const Contents& contents);
-  // Describes a changed guard or input, "it wrote outside of array 2 of 3"; empty if nothing has changed.
+  // Gives blocks that are both read and written their initial contents, except those in `kept`.
+  void restore(Stream& stream, const Contents& contents, const std::vector<bool>& kept = {});
+  // Describes a changed guard or input, "it wrote outside of parameter 1 (f32)"; empty if nothing has
+  // changed.
   std::string damage(Stream& stream, const Contents& contents) const;
   bool restorable() const { return restorable_; }
 
 private:
   const MemoryPlan& plan_;
+  std::vector<std::string> names_; // of the blocks
   std::vector<Array> arrays_;
   std::vector<std::uint64_t> words_;
   bool restorable_ = false; // some block is both read and written

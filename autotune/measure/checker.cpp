@@ -6,6 +6,7 @@
 #include <kiln/autotune/measure/kernel_numbers.h>
 #include <kiln/autotune/measure/noise.h>
 #include <kiln/autotune/measure/perturb.h>
+#include <kiln/jit/passes/parameter_uses.h>
 
 #include <algorithm>
 #include <chrono>
@@ -98,10 +99,10 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
     }
 }
 
-double Checker::launch(const LoadedCandidate& candidate, Pattern pattern) {
-  set_.restore(stream_, inputs_.contents);
+double Checker::launch(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept) {
+  set_.restore(stream_, inputs_.contents, kept);
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i)
-    if (const auto& bytes = poison_of(i, pattern); !bytes.empty())
+    if (const auto& bytes = poison_of(i, pattern); !bytes.empty() && !(i < kept.size() && kept[i]))
       set_.arrays()[i].upload(stream_, bytes.data());
   stream_.synchronize();
   const auto begin = std::chrono::steady_clock::now();
@@ -351,9 +352,23 @@ Verdict Checker::check_output(const LoadedCandidate& c, const ComparedOutput& ou
                       allowance_for(c, output), strictness, output.members);
   v.compared.parameter = output.parameter;
   v.compared.unordered = output.sorted;
-  if (v.kind != Verdict::Kind::right && inputs_.plan.blocks.size() > 1)
-    v.error += ", in array " + std::to_string(output.block + 1) + (output.sorted ? " (sorted)" : "");
+  if (v.kind == Verdict::Kind::right) return v;
+  v.error +=
+      ", in " + inputs_.plan.name_of(output.block, situation_.arguments) + (output.sorted ? " (sorted)" : "");
+  if (reads_unlike_reference(c, output.block))
+    v.error +=
+        ", which this config reads, while the default only writes it, so that it starts with arbitrary "
+        "values: let the first seed read it, too, or no config";
   return v;
+}
+
+// Whether the candidate reads what the reference only writes, so that it has no contents of the caller.
+bool Checker::reads_unlike_reference(const LoadedCandidate& c, std::size_t block) const {
+  if (inputs_.plan.blocks[block].read) return false;
+  const std::vector<passes::ParameterUse> uses = passes::parameter_uses(c.kernel->recorded());
+  for (std::size_t i = 0; i < uses.size() && i < inputs_.plan.places.size(); ++i)
+    if (inputs_.plan.places[i].block == static_cast<int>(block) && uses[i].read) return true;
+  return false;
 }
 
 Verdict Checker::check_rest(std::size_t block, const std::vector<unsigned char>& values,
@@ -364,7 +379,7 @@ Verdict Checker::check_rest(std::size_t block, const std::vector<unsigned char>&
   for (std::size_t i = 0; i < rest_[block].size(); ++i)
     if (rest_[block][i] && std::memcmp(&values[i * size], &before[i * size], size) != 0)
       return {Verdict::Kind::wrong,
-              "it wrote between the elements of an output, in array " + std::to_string(block + 1),
+              "it wrote between the elements of " + inputs_.plan.name_of(block, situation_.arguments),
               {}};
   return {};
 }
@@ -389,36 +404,70 @@ Verdict Checker::ask_to_compare(const ComparedOutput& output,
   return v;
 }
 
-Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
+Checker::Checked Checker::check_launch(const LoadedCandidate& c, Pattern pattern, Strictness strictness,
+                                       const std::vector<bool>& kept) {
   Checked checked;
-  for (Pattern pattern : patterns) {
-    launch(c, pattern);
-    if (situation_.device.is_cpu()) inject_around(c.fault, inputs_.plan, set_);
-    checked.outputs.clear();
-    RowSorter::Blocks values = read_back(pattern);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (is_compared(i)) inject_into_output(c.fault, values[i], inputs_.plan.blocks[i].dtype);
-    for (const ComparedOutput& output : how_) {
-      if (output.ignored() || outputs_[output.block].values.empty()) continue;
-      Verdict v = check_output(c, output, values[output.block], pattern, strictness);
-      checked.outputs.push_back(v.compared);
-      if (v.kind == Verdict::Kind::right) continue;
-      checked.verdict = std::move(v);
-      return checked;
-    }
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (outputs_[i].values.empty()) continue;
-      Verdict v = check_rest(i, values[i], pattern);
-      if (v.kind == Verdict::Kind::right) continue;
-      checked.verdict = std::move(v);
-      return checked;
-    }
-    if (std::string damage = set_.damage(stream_, inputs_.contents); !damage.empty()) {
-      checked.verdict = {Verdict::Kind::wrong, damage, {}};
-      return checked;
-    }
+  launch(c, pattern, kept);
+  if (situation_.device.is_cpu()) inject_around(c.fault, inputs_.plan, set_);
+  RowSorter::Blocks values = read_back(pattern);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (is_compared(i)) inject_into_output(c.fault, values[i], inputs_.plan.blocks[i].dtype);
+  for (const ComparedOutput& output : how_) {
+    if (output.ignored() || outputs_[output.block].values.empty()) continue;
+    if (output.declared.compare && inputs_.values != Values::usual) continue;
+    Verdict v = check_output(c, output, values[output.block], pattern, strictness);
+    checked.outputs.push_back(v.compared);
+    if (v.kind == Verdict::Kind::right) continue;
+    checked.verdict = std::move(v);
+    return checked;
   }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (outputs_[i].values.empty() || (!kept.empty() && kept[i])) continue;
+    Verdict v = check_rest(i, values[i], pattern);
+    if (v.kind == Verdict::Kind::right) continue;
+    checked.verdict = std::move(v);
+    return checked;
+  }
+  if (std::string damage = set_.damage(stream_, inputs_.contents); !damage.empty())
+    checked.verdict = {Verdict::Kind::wrong, damage, {}};
   return checked;
+}
+
+Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
+  Checked checked = check_launch(c, Pattern::first, strictness, {});
+  if (checked.verdict.kind != Verdict::Kind::right) return checked;
+  std::vector<bool> kept; // with what the first launch has left there
+  if (situation_.keeps_ignored) {
+    kept.resize(inputs_.plan.blocks.size());
+    for (const ComparedOutput& output : how_)
+      if (!is_compared(output.block)) kept[output.block] = true;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  checked = check_launch(c, Pattern::second, strictness, kept);
+  checking_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (checked.verdict.kind != Verdict::Kind::right && has_ignored() && situation_.keeps_ignored)
+    checked.verdict.error +=
+        ", in a second launch, for which ignored outputs hold what the first has left there";
+  return checked;
+}
+
+Verdict Checker::repeat(const LoadedCandidate& c, double seconds) {
+  Verdict verdict;
+  const auto begin = std::chrono::steady_clock::now();
+  double spent = 0, longest = checking_seconds_;
+  for (int i = 0; verdict.kind == Verdict::Kind::right && spent + longest < seconds; ++i) {
+    verdict = check_launch(c, patterns[i % 2], Strictness::all, {}).verdict;
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    longest = std::max(longest, now - spent);
+    spent = now;
+  }
+  if (verdict.kind != Verdict::Kind::right)
+    verdict.error += ", in some of many launches with the same inputs, as if its programs raced";
+  return verdict;
+}
+
+bool Checker::has_ignored() const {
+  return std::any_of(how_.begin(), how_.end(), [](const ComparedOutput& o) { return o.ignored(); });
 }
 
 } // namespace kiln::tune

@@ -43,12 +43,18 @@ public:
     double seconds = 0;
   };
   Launched run_reference(const std::function<bool(double)>& again = {}, int most = perturbed_runs);
-  // Launches the candidate twice and compares. Throws the errors of its launches.
+  // Launches the candidate twice and compares, the second time with what the first launch has left in ignored
+  // outputs if Situation::keeps_ignored. Throws the errors of its launches. Outputs that a function of the
+  // user compares are left out on special inputs (Values), which such functions rarely expect.
   struct Checked {
     Verdict verdict;
     std::vector<OutputComparison> outputs; // as far as they were compared
   };
   Checked check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
+  // Launches a candidate that was found right again and again, as far as it takes at most `seconds` in total,
+  // and compares each time, since races may be rare. Throws the errors of its launches.
+  Verdict repeat(const LoadedCandidate& candidate, double seconds);
+  bool has_ignored() const; // whether some output is not compared
 
   // Returns what can be compared of each output: an entry for each that is not ignored.
   std::vector<OutputComparison> comparable() const;
@@ -68,7 +74,10 @@ public:
   void sort(RowSorter::Blocks& blocks, Pattern pattern) const;
 
 private:
-  double launch(const LoadedCandidate& candidate, Pattern pattern); // returns the seconds
+  // Returns the seconds. Blocks in `kept` are neither restored nor filled before.
+  double launch(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept = {});
+  Checked check_launch(const LoadedCandidate& candidate, Pattern pattern, Strictness strictness,
+                       const std::vector<bool>& kept);
   double launch_perturbed(double distance, Direction direction, std::uint64_t seed);
   // Returns the contents of the written blocks after a launch, sorted; others are empty.
   RowSorter::Blocks read_back(Pattern pattern);
@@ -86,6 +95,7 @@ private:
                        Strictness strictness) const;
   // Checks that the elements of a written block that belong to no output are as before the launch.
   Verdict check_rest(std::size_t block, const std::vector<unsigned char>& values, Pattern pattern) const;
+  bool reads_unlike_reference(const LoadedCandidate& candidate, std::size_t block) const;
 
   const Situation& situation_;
   const Inputs& inputs_;
@@ -98,6 +108,7 @@ private:
   std::vector<ComparedOutput> how_;
   std::vector<ReferenceOutput> outputs_;              // by block
   std::vector<std::vector<bool>> rest_;               // by block: the elements that belong to no output
+  double checking_seconds_ = 0;                       // of the last launch in check(), compared
   double rounding_ = 0, sums_ = 1;                    // of the reference: see Allowance
   std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };

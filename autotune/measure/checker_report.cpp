@@ -52,7 +52,8 @@ std::string Checker::incomparable(bool* by_values) const {
     const std::string number = std::to_string(how.parameter),
                       what = "parameter " + number + " (" + std::string(kiln::name(output.dtype)) + "): ";
     if (how.varying > most_varying && how.declared.relative == 0 && how.declared.absolute == 0)
-      return what + "the default computes something else in a second launch with the same inputs, for " +
+      return what + (situation_.host_reference ? "the default" : situation_.right) +
+             " computes something else in a second launch with the same inputs, for " +
              percent_text(how.varying) +
              " of the elements; if only their order differs, declare it in "
              "TunedOptions::outputs ({.parameter = " +
@@ -64,9 +65,10 @@ std::string Checker::incomparable(bool* by_values) const {
     const bool none_written = !output.unwritten.empty() && !is_any_written(output.unwritten, how.members);
     if (by_values) *by_values = !none_written;
     return what + "none of its " + std::to_string(how.elements) + " elements can be compared, because " +
-           (none_written ? "the default writes none of them with these inputs"
-                         : "all that the default writes are NaN or infinite with these inputs, or become so "
-                           "when the inputs change by a rounding error") +
+           (none_written ? situation_.right + " writes none of them with these inputs"
+                         : "all that " + situation_.right +
+                               " writes are NaN or infinite with these inputs, or become so when the inputs "
+                               "change by a rounding error") +
            remedy + number + ", .ignored = true})";
   }
   return {};

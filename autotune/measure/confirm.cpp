@@ -13,6 +13,7 @@ struct LiveMeasurer::Impl::Finalists {
   std::vector<PendingCandidate> candidates;
   std::vector<Measurement> results;
   std::vector<int> strikes;
+  std::string reference; // the config with which others are compared
   bool interrupted = false;
 
   std::vector<std::size_t> waiting() const {
@@ -25,10 +26,13 @@ struct LiveMeasurer::Impl::Finalists {
     candidates[i].done = true;
     results[i] = std::move(result);
   }
-  // A finalist has run before, so one failure may be by chance.
+  // A finalist has run before, so one failure may be by chance; but a config that is wrong once is wrong,
+  // except the reference, which differs only from itself.
   static constexpr int most_strikes = 2;
   void strike(std::size_t i, const Measurement& result) {
-    if (++strikes[i] == most_strikes) end(i, result);
+    const bool wrong = (result.status == Status::wrong_result || result.status == Status::not_a_number) &&
+                       candidates[i].message.value("config", "") != reference;
+    if (++strikes[i] == most_strikes || wrong) end(i, result);
   }
 };
 
@@ -110,13 +114,16 @@ bool LiveMeasurer::Impl::time_interleaved(Finalists& f) {
 LiveMeasurer::Impl::Verified LiveMeasurer::Impl::verify_finalist(const PendingCandidate& candidate,
                                                                  Measurement& result) {
   int verified = 0;
-  for (Twist twist : all_twists) {
+  constexpr int most = std::size(all_twists);
+  for (int i = 0; i < most; ++i) {
+    const Twist twist = all_twists[i];
     if (!runner_ready()) return lost_ ? Verified::yes : Verified::interrupted; // keep what is known
     const double limit = compilers_.limit() + run_limit();
     Answer answer = crew_.request(*runner_,
                                   {{"do", "verify"},
                                    {"candidate", candidate.message},
                                    {"twist", name(twist)},
+                                   {"seconds", std::min(std::max(0.0, left()) / (most - i), 1e9)},
                                    {"seconds_allowed", 2 * limit}},
                                   limit);
     const bool reference_ran = answer.says_stage();
@@ -161,6 +168,7 @@ std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> poin
   Finalists f;
   f.results.resize(points.size());
   f.strikes.resize(points.size());
+  f.reference = fallback_.to_string();
   for (std::size_t i = 0; i < points.size(); ++i) {
     f.candidates.push_back(make_candidate(space_.config(points[i]), true));
     if (f.candidates[i].done) f.results[i] = f.candidates[i].result;
@@ -178,10 +186,13 @@ std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> poin
 }
 
 // Each finalist is checked and timed about as long as in its trial. The fastest is then run next to the
-// reference on each variation of the inputs, which takes about as long as setting up the runner process did.
+// reference on each variation of the inputs, which takes about as long as the reference took without being
+// timed.
 double LiveMeasurer::Impl::seconds_to_confirm(std::span<const Trial* const> finalists) const {
-  const double setting_up = std::max(setup_seconds_ - reference_.compile_seconds, 4 * reference_.seconds);
-  double seconds = static_cast<double>(std::size(all_twists)) * setting_up + (runner_ ? 0 : setup_seconds_);
+  constexpr double least_share = 0.25; // for checking, if timing was shorter than it may be
+  const double checking = std::max({reference_.run_seconds - options_.most_seconds,
+                                    least_share * reference_.run_seconds, 4 * reference_.seconds});
+  double seconds = static_cast<double>(std::size(all_twists)) * checking + (runner_ ? 0 : setup_seconds_);
   for (const Trial* finalist : finalists)
     seconds += finalist->result.run_seconds + options_.confirm_seconds;
   return seconds;

@@ -45,9 +45,9 @@ MemoryPlan plan_with_room(const Situation& s, const ir::Kernel& kernel) {
 
 } // namespace
 
-Inputs::Inputs(const Situation& situation, const ir::Kernel& kernel, Values values)
-    : plan(plan_with_room(situation, kernel)),
-      contents(make_contents(plan, situation.arguments, situation.seed, values, situation.positive)) {}
+Inputs::Inputs(const Situation& situation, const ir::Kernel& kernel, Values kind)
+    : values(kind), plan(plan_with_room(situation, kernel)),
+      contents(make_contents(plan, situation.arguments, situation.seed, kind, situation.positive)) {}
 
 bool has_room_apart(Device device, std::int64_t bytes) {
   const std::int64_t memory = device.properties().memory_bytes;

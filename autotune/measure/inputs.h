@@ -14,9 +14,10 @@ constexpr Pattern patterns[] = {Pattern::first, Pattern::second};
 // The memory plan of a launch and its contents. Throws UserError before allocating if measuring takes more
 // memory than the machine has.
 struct Inputs {
-  Inputs(const Situation& situation, const ir::Kernel& kernel, Values values = Values::usual);
+  Inputs(const Situation& situation, const ir::Kernel& kernel, Values kind = Values::usual);
   Inputs(const Inputs&) = delete; // other objects refer to it
 
+  Values values = Values::usual;
   MemoryPlan plan;
   Contents contents;
 };

@@ -89,6 +89,7 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s, double
   std::unique_ptr<Checker> checker; // of the device's outputs
   Situation chosen = s;
   chosen.host_reference = {};
+  chosen.right = "the default";
   choose_inputs(chosen, [&](const Situation& now) -> const Checker& {
     checker.reset();
     inputs = std::make_unique<Inputs>(now, c.kernel->recorded());

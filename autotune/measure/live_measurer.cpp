@@ -99,7 +99,12 @@ Answer LiveMeasurer::Impl::set_up_runner(double seconds) {
   const auto begin = Clock::now();
   runner_ = crew_.start(Crew::Role::run);
   crew_.check_hello(*runner_);
+  running_.clear();
   Answer answer = crew_.request(*runner_, setup_message(Crew::Role::run), seconds);
+  while (answer.says_stage()) {
+    running_ = answer.text("running", "");
+    answer = crew_.await(*runner_, seconds - seconds_since(begin));
+  }
   if (answer.kind == Answer::Kind::late) {
     crew_.kill(runner_);
     answer.error = "it did not finish within " + std::to_string(std::lround(seconds)) + " s";
@@ -123,7 +128,9 @@ void LiveMeasurer::Impl::start() {
   Failing how = Failing::other;
   for (int i = 0; i < attempts; ++i) {
     Answer answer = set_up_runner(options_.first_limit);
-    how = answer.kind == Answer::Kind::late ? Failing::endless : Failing::other;
+    how = answer.kind == Answer::Kind::late    ? Failing::endless
+          : answer.kind == Answer::Kind::ended ? Failing::crash
+                                               : Failing::other;
     if (answer.kind == Answer::Kind::interrupted) return;
     if (answer.error.empty()) {
       reference_ = measurement_from(answer.message);
@@ -138,7 +145,9 @@ void LiveMeasurer::Impl::start() {
     if (answer.kind == Answer::Kind::message) break; // the worker reported the error
   }
   if (!started_)
-    throw UserError("the fallback config {" + fallback_.to_string() + "} cannot be measured on " +
+    throw UserError((runs_reference()
+                         ? running_ + " cannot be launched on "
+                         : "the fallback config {" + fallback_.to_string() + "} cannot be measured on ") +
                     to_string(workload_.device) + ": " + error + after_semicolon(suspicion(how)));
   compilers_.set_up_with(setup_message(Crew::Role::compile));
   if (options_.check_reference)
@@ -171,7 +180,13 @@ void LiveMeasurer::Impl::compare_with_interpreter() {
                                                  : "nothing: " + answer.error;
 }
 
+bool LiveMeasurer::Impl::runs_reference() const { return !running_.empty() && running_ != "the default"; }
+
 std::string LiveMeasurer::Impl::suspicion(Failing how) const {
+  if (runs_reference())
+    return how == Failing::endless
+               ? "the time was spent in " + running_ + ", which may not end with these inputs"
+               : std::string();
   if (!reference_message_.is_object()) return {}; // it was not even recorded
   const auto kernel = ir::parse(reference_message_.at("ir").get<std::string>(), "fallback");
   return suspect_of(workload_.arguments, *kernel, how);

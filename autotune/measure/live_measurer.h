@@ -30,7 +30,8 @@
 namespace kiln::tune {
 
 // Faults that tests inject with this probability per trial: "crash", "hang", "wrong", "nan",
-// "out of memory", "compile error", "compile crash", "compile hang", "noise", "guard", "input", "device".
+// "out of memory", "compile error", "compile crash", "compile hang", "noise", "guard", "input", "device",
+// "race" (only the outputs of the third launch and later ones are wrong).
 struct Faults {
   double probability = 0;
   std::vector<std::string> kinds;

@@ -34,7 +34,8 @@ private:
 
   // The process that runs candidates.
   Answer set_up_runner(double seconds);
-  bool runner_ready(); // false if the device is lost or the run is interrupted
+  bool runs_reference() const; // TunedOptions::reference was running when the runner's setup ended
+  bool runner_ready();         // false if the device is lost or the run is interrupted
   void lose(const std::string& error);
   double run_limit() const;
   void compare_with_interpreter();
@@ -68,6 +69,7 @@ private:
   CompileQueue compilers_;
   bool started_ = false, lost_ = false;
   std::string lost_error_;
+  std::string running_; // what the runner's setup has launched last; empty: only the default
   struct Compiled {
     Measurement result;
     std::string fault;

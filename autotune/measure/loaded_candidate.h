@@ -30,6 +30,10 @@ struct Situation {
   std::function<void(std::vector<std::vector<unsigned char>>& blocks, const Places& places,
                      const std::vector<Argument>& arguments)>
       host_reference;
+  std::string right = "the default"; // the name of what outputs are compared with
+  // The default computes the same if ignored outputs hold what its last launch has left there, so candidates
+  // have to, too.
+  bool keeps_ignored = false;
   TimingPlan timing;
 };
 

@@ -41,6 +41,18 @@ std::int64_t MemoryPlan::bytes() const {
   return total;
 }
 
+std::string MemoryPlan::name_of(std::size_t block, const std::vector<Argument>& arguments) const {
+  std::string text;
+  int named = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].block != static_cast<int>(block) || (blocks[block].written && arguments[i].readonly))
+      continue;
+    text += (named++ ? " and parameter " : "parameter ") + std::to_string(i) + " (" +
+            std::string(kiln::name(arguments[i].dtype)) + ")";
+  }
+  return text + (named > 1 ? ", which share memory" : "");
+}
+
 std::vector<std::uint64_t> MemoryPlan::words(const std::vector<Argument>& arguments,
                                              const std::vector<std::uint64_t>& addresses) const {
   std::vector<std::uint64_t> all;

@@ -5,6 +5,7 @@
 #include <kiln/dsl/ir/ir.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace kiln::tune {
@@ -30,6 +31,9 @@ struct MemoryPlan {
   std::vector<Place> places; // one per argument
 
   std::int64_t bytes() const; // of all blocks
+  // Names the parameters of a block for messages, "parameter 2 (i32)", counted from 0. Of several that share
+  // it, only those that may be written are named if any are.
+  std::string name_of(std::size_t block, const std::vector<Argument>& arguments) const;
   // Returns the argument words of a launch with blocks at these addresses.
   std::vector<std::uint64_t> words(const std::vector<Argument>& arguments,
                                    const std::vector<std::uint64_t>& addresses) const;

@@ -15,6 +15,8 @@ namespace kiln::tune {
 namespace {
 
 constexpr int anchor_every = 8; // trials
+// The part of the time for timing a config that looking for rare races may add.
+constexpr double repeating_share = 0.1;
 
 // Returns the CPU time that the hypervisor gave to other virtual machines, summed over all CPUs, since boot.
 double stolen_seconds() {
@@ -52,10 +54,11 @@ void choose_inputs(Situation& situation, const std::function<const Checker&(cons
 }
 
 TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference,
-                         std::optional<LoadedCandidate> oracle, double seconds)
+                         std::optional<LoadedCandidate> oracle, double seconds,
+                         const std::function<void(const std::string&)>& running)
     : situation_(std::move(situation)), reference_(std::move(reference)), oracle_(std::move(oracle)),
       stream_(situation_.device) {
-  run_reference(seconds);
+  run_reference(seconds, running);
 }
 
 // Allocates the arrays of the current situation.
@@ -76,26 +79,29 @@ void TrialRunner::set_up() {
       std::make_unique<Checker>(situation_, *inputs_, right(), stream_, apart ? nullptr : &timed_.front());
 }
 
-void TrialRunner::run_reference(double seconds) {
+void TrialRunner::run_reference(double seconds, const std::function<void(const std::string&)>& running) {
   const auto begin = Clock::now();
   reference_result_.facts = facts_of(*reference_.compiled(situation_));
   reference_result_.compile_seconds = seconds_since(begin);
   constexpr int ahead = 4; // two for the check, one to warm up and at least one to be timed
   Checker::Launched launched;
+  if (oracle_) running(situation_.right); // a function on the host is called after the default was launched
   choose_inputs(situation_, [&](const Situation&) -> const Checker& {
     set_up();
     launched =
         checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
     return *checker_;
   });
+  if (oracle_) running("the default");
   if (oracle_ || situation_.host_reference) {
     Checker::Checked checked = checker_->check(reference_);
     if (checked.verdict.kind != Verdict::Kind::right)
-      throw UserError("it differs from TunedOptions::reference: " + checked.verdict.error);
+      throw UserError("it differs from " + situation_.right + ": " + checked.verdict.error);
     reference_result_.outputs = std::move(checked.outputs);
   } else {
     reference_result_.outputs = checker_->comparable();
   }
+  if (launched.launches > 1) look_at_ignored();
   if (launched.launches > 1) {
     Timer timer(stream_, timed_, inputs_->contents, situation_.timing);
     fill_in(reference_result_, timer.time(reference_.ready(), 0), 0);
@@ -110,6 +116,16 @@ void TrialRunner::run_reference(double seconds) {
   anchor_.add(reference_result_.seconds);
   reference_result_.relative = 1;
   reference_result_.run_seconds = seconds_since(begin) - reference_result_.compile_seconds;
+}
+
+void TrialRunner::look_at_ignored() {
+  if (!checker_->has_ignored()) return;
+  situation_.keeps_ignored = true;
+  try {
+    situation_.keeps_ignored = checker_->check(reference_).verdict.kind == Verdict::Kind::right;
+  } catch (const Error&) { // an assertion of the kernel
+    situation_.keeps_ignored = false;
+  }
 }
 
 void TrialRunner::time_anchor() {
@@ -164,6 +180,14 @@ Measurement TrialRunner::check(const LoadedCandidate& c, const std::function<voi
   return m;
 }
 
+void TrialRunner::look_for_races(const LoadedCandidate& c, Measurement& m, double seconds) {
+  if (c.config == reference_.config) return;
+  const Measurement outcome = outcome_of(checker_->repeat(c, seconds));
+  if (outcome.ok()) return;
+  m.status = outcome.status;
+  m.error = outcome.error;
+}
+
 Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::function<void()>& stage) {
   const auto begin = Clock::now();
   const double stolen = stolen_seconds();
@@ -174,6 +198,7 @@ Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::f
       TimingPlan plan = situation_.timing;
       if (c.fault == "noise") plan.noise = 0.25;
       Timer timer(stream_, timed_, inputs_->contents, plan);
+      const auto timed = Clock::now();
       Timing timing = timer.time(c.ready(), best * anchor_.recent());
       // Other load may have begun since the reference was timed, so time it again before dropping a
       // candidate.
@@ -183,8 +208,9 @@ Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::f
         timing = timer.time(c.ready(), best * anchor_.last());
       }
       fill_in(m, timing, anchor_.recent());
+      if (!timing.dropped) look_for_races(c, m, repeating_share * seconds_since(timed));
       // Check only one set, since all are equal.
-      if (std::string damage = timed_.front().damage(stream_, inputs_->contents); !damage.empty()) {
+      if (std::string damage = timed_.front().damage(stream_, inputs_->contents); m.ok() && !damage.empty()) {
         m.status = Status::wrong_result;
         m.error = damage;
       }
@@ -222,6 +248,10 @@ std::vector<Measurement> TrialRunner::confirm(const std::vector<LoadedCandidate>
     Measurement& m = results[i];
     fill_in(m, timings[i], timings[reference].seconds);
     m.run_seconds = seconds_since(begin) / static_cast<double>(right.size());
+    look_for_races(candidates[i], m, repeating_share * seconds);
+    if (m.ok()) continue;
+    results.resize(i + 1); // it may have corrupted memory
+    break;
   }
   return results;
 }

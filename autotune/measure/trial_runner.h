@@ -29,9 +29,10 @@ std::string interpret_check(const LoadedCandidate& candidate, const Situation& s
 // once.
 class TrialRunner {
 public:
-  // Candidates are compared with `oracle` if it is given, and the reference is, too.
+  // Candidates are compared with `oracle` if it is given, and the reference is, too. `running` is called with
+  // what is launched next: Situation::right, and then "the default" if that is something else.
   TrialRunner(Situation situation, LoadedCandidate reference, std::optional<LoadedCandidate> oracle,
-              double seconds);
+              double seconds, const std::function<void(const std::string&)>& running);
 
   const Measurement& reference() const { return reference_result_; }
   const Situation& situation() const { return situation_; } // with the chosen kind of inputs
@@ -48,10 +49,15 @@ public:
 
 private:
   void set_up();
-  void run_reference(double seconds);
+  void run_reference(double seconds, const std::function<void(const std::string&)>& running);
+  // Finds out whether the reference needs the initial contents of ignored outputs.
+  void look_at_ignored();
   void time_anchor();
   // Does not throw errors of the candidate; returns them as a status.
   Measurement check(const LoadedCandidate& candidate, const std::function<void()>& stage);
+  // Launches a candidate again for about `seconds`, and makes the result one of a wrong config if it is wrong
+  // once. The reference is left out.
+  void look_for_races(const LoadedCandidate& candidate, Measurement& result, double seconds);
   // `reference_seconds` is the time of the reference measured next to it; 0: there is none.
   static void fill_in(Measurement& m, const Timing& timing, double reference_seconds);
 

@@ -1,4 +1,5 @@
 // Implements the check of winners on special values, tiny values and smaller arrays.
+#include <kiln/autotune/measure/clock.h>
 #include <kiln/autotune/measure/verify.h>
 
 #include <algorithm>
@@ -63,7 +64,8 @@ std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments) {
 }
 
 Verification verify(const LoadedCandidate& candidate, const LoadedCandidate& reference, Situation situation,
-                    Twist twist, const std::function<void()>& stage) {
+                    Twist twist, double seconds, const std::function<void()>& stage) {
+  const auto begin = Clock::now();
   if (twist == Twist::ragged) {
     auto arguments = ragged(std::move(situation.arguments));
     if (!arguments) return {{}, "its integers may be indices, or it has raw pointers"};
@@ -76,8 +78,9 @@ Verification verify(const LoadedCandidate& candidate, const LoadedCandidate& ref
     inputs = std::make_unique<Inputs>(situation, reference.kernel->recorded(), values_of(twist));
     if (!has_room_apart(situation.device, inputs->plan.bytes())) return {{}, "there is not enough memory"};
     checker = std::make_unique<Checker>(situation, *inputs, reference, stream);
-    constexpr int perturbed = 3; // for a single candidate
-    checker->run_reference({}, perturbed);
+    constexpr int perturbed = 3, ahead = 3; // for a single candidate, which is launched twice
+    checker->run_reference([&](double once) { return seconds_since(begin) + ahead * once < seconds; },
+                           perturbed);
   } catch (...) {
     return {{}, "the reference does not run: " + failure(Status::launch_error).error};
   }

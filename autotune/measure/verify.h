@@ -28,13 +28,15 @@ std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments);
 // Compares a candidate with the reference. If the reference does not run on such inputs or memory is short,
 // nothing is compared and `skipped` gives the reason. NaN and infinities propagate differently through dots
 // with other tiles (0 times infinity is NaN), so that for kernels with dots only finite elements are
-// compared. `stage` is called after the reference has run.
+// compared. Functions of the user compare only outputs of smaller arrays, since few expect NaN. `stage` is
+// called after the reference has run.
 struct Verification {
   Measurement result;  // ok, wrong_result, not_a_number, or the status of a failed launch
   std::string skipped; // why nothing was compared, or empty
 };
-// `situation` is that of the trials, whose inputs can be compared.
+// `situation` is that of the trials, whose inputs can be compared. The reference is launched less often, at
+// least once, if that would take more than `seconds`.
 Verification verify(const LoadedCandidate& candidate, const LoadedCandidate& reference, Situation situation,
-                    Twist twist, const std::function<void()>& stage);
+                    Twist twist, double seconds, const std::function<void()>& stage);
 
 } // namespace kiln::tune

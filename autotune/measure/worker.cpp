@@ -166,8 +166,14 @@ private:
     std::optional<LoadedCandidate> oracle;
     if (const auto given = request.find("oracle"); given != request.end())
       oracle = load_candidate(*given, situation_);
-    runner_ = std::make_unique<TrialRunner>(situation_, load_candidate(request.at("reference"), situation_),
-                                            std::move(oracle), request.at("seconds"));
+    if (oracle)
+      situation_.right = "kernel \"" + oracle->kernel->recorded().name + "\" with {" +
+                         oracle->config.to_string() + "} of TunedOptions::reference";
+    else if (situation_.host_reference)
+      situation_.right = "the function of TunedOptions::reference";
+    runner_ = std::make_unique<TrialRunner>(
+        situation_, load_candidate(request.at("reference"), situation_), std::move(oracle),
+        request.at("seconds"), [&](const std::string& what) { send({{"stage", 0}, {"running", what}}); });
     if (situation_.device.is_cpu()) pin_here();
     return to_message(runner_->reference());
   }
@@ -187,8 +193,8 @@ private:
     const auto twist = parse_twist(request.at("twist").get<std::string>());
     if (!twist) return {{"skipped", "unknown variation of the inputs"}};
     const LoadedCandidate candidate = load_candidate(request.at("candidate"), situation_);
-    const Verification v =
-        verify(candidate, runner_->right(), runner_->situation(), *twist, [&] { send({{"stage", 0}}); });
+    const Verification v = verify(candidate, runner_->right(), runner_->situation(), *twist,
+                                  request.value("seconds", 1e9), [&] { send({{"stage", 0}}); });
     return v.skipped.empty() ? to_message(v.result) : Message{{"skipped", v.skipped}};
   }
 

@@ -9,21 +9,24 @@
 //   compile   {candidate}: compiles it into the cache folder
 //   run       {candidate, best}: loads the code from the cache folder, checks it and times it
 //   confirm   {candidates, seconds}: checks each, and times them in alternation
-//   verify    {candidate, twist}: compares it with the reference on inputs that no trial had
+//   verify    {candidate, twist, seconds}: compares it with the reference on inputs that no trial had
 //   interpret {candidate}: compares the device's outputs with those of the interpreter of tile IR
 //
 // If the user gave functions that compute or compare outputs, the worker asks the tuner to call them
 // (host_functions.h).
 //
 // A candidate is {ir, config, grid, fault}. Every answer is one message; before it, run, confirm and verify
-// send {stage} when a new deadline begins.
+// send {stage} when a new deadline begins. With an oracle, setup sends {stage, running}, which names what is
+// launched next.
 //
 // A candidate is checked each time before it is timed: its outputs are filled with a pattern, it is launched,
 // and its outputs are compared with the reference's (compare.h). This is repeated with another pattern, so
 // that an element that is not written cannot be right by chance. Blocks that are both read and written get
-// their initial contents before each of these launches. The bytes around all arrays and the inputs must not
-// change; on the CPU the arrays lie between pages that fault. After timing, the surrounding bytes and the
-// inputs are checked again.
+// their initial contents before each of these launches; but if the default does not need the initial contents
+// of ignored outputs, the second launch finds there what the first has left. The bytes around all arrays and
+// the inputs must not change; on the CPU the arrays lie between pages that fault. After timing, the
+// surrounding bytes and the inputs are checked again, and small problems are launched and compared more
+// often, to find races.
 #pragma once
 
 namespace kiln::tune {

@@ -86,6 +86,7 @@ std::string Recorder::better_known(const Record& winner, const SearchResult& res
   const auto point = point_of(space_.knobs(), known->config);
   if (!point || !space_.contains(*point)) return {};
   if (is_cold(*known) && !cold_) return known->config;
+  if (result.fell_back) return known->config; // an earlier run had the time to verify it
   const bool measured = std::any_of(result.trials.begin(), result.trials.end(),
                                     [&](const Trial& trial) { return trial.point == *point; });
   const bool faster = is_cold(*known) == cold_ && winner.result.seconds < known->result.seconds;

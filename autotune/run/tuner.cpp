@@ -3,15 +3,16 @@
 
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/run/check_task.h>
 #include <kiln/autotune/run/compared.h>
 #include <kiln/autotune/run/interruptible_run.h>
 #include <kiln/autotune/run/recorder.h>
+#include <kiln/autotune/run/refusals.h>
 #include <kiln/autotune/run/siblings.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/task_workload.h>
 #include <kiln/autotune/search/table.h>
 #include <kiln/jit/base/log.h>
-#include <kiln/jit/runtime/kernel/compile_policy.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,8 @@ namespace {
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+std::string after_semicolon(const std::string& text) { return text.empty() ? "" : "; " + text; }
 
 constexpr double least_left = 1e-3; // the least time that a measurer gets, since 0 means no limit
 
@@ -105,7 +108,7 @@ Config Tuning::config() const {
     for (const auto& [kind, count] : kinds)
       text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
     throw UserError("tuning " + task->kernel + ": no config worked" +
-                    (text.empty() ? "" : " (" + text + ")"));
+                    (text.empty() ? "" : " (" + text + ")") + after_semicolon(first_failure(*this)));
   }
   return space->config(*search.best);
 }
@@ -119,40 +122,16 @@ const Measurement* Tuning::of(const Point& point) const {
   return nullptr;
 }
 
-// Where the kernel makes a pointer from a number; null: nowhere.
-static const ir::Op* reads_address(const ir::Kernel& kernel) {
-  const ir::Op* found = nullptr;
-  ir::walk(kernel.body, [&](const ir::Op& op) {
-    if (op.is(ir::Opcode::Bitcast) && op.result()->type.pointer && !op.operand(0)->type.pointer) found = &op;
-  });
-  return found;
-}
-
-static void check_outputs(const Task& task) {
-  for (const OutputCheck& check : task.outputs) {
-    const auto is_bound = [](double v) { return std::isfinite(v) && v >= 0; };
-    if (is_bound(check.relative) && is_bound(check.absolute) && is_bound(check.share) && check.share <= 1)
-      continue;
-    throw UserError("tuning " + task.kernel + ": TunedOptions::outputs gives parameter " +
-                    std::to_string(check.parameter) + " a tolerance that is none; relative and absolute " +
-                    "must be numbers from 0 on, and share a number from 0 to 1");
-  }
-}
-
-void check_tunable(const Task& task) {
-  if (is_empty(task.problem))
-    throw UserError("tuning " + task.kernel + " for " + task.problem.to_string() +
-                    ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
-  if (compile_policy() == CompilePolicy::forbid)
-    throw UserError("tuning " + task.kernel +
-                    " compiles kernels, which the compile policy forbids; tune with " +
-                    "KILN_COMPILE_POLICY=allow, and ship the result with `kiln records export`");
-  const auto kernel = task.canonical();
-  if (const ir::Op* op = reads_address(*kernel))
-    throw UserError(
-        "tuning " + task.kernel + ": the kernel makes a pointer from a number (" + to_string(op->loc) +
-        "), and the memory at that address does not exist in the processes that measure; pass the "
-        "memory as a parameter, or choose the config yourself");
+// Makes the first seed the result if the best trial could not be verified in time. The outputs of all others
+// are compared with its outputs, so that it is right by definition.
+static void fall_back_to_seed(SearchResult& result, const Point& seed, const Measurement& measured) {
+  if (!result.best || result.is_confirmed(*result.best)) return;
+  if (result.is_confirmed(seed)) return result.best.reset(); // it failed when it ran again
+  result.fell_back = result.best != seed;
+  result.best = seed;
+  result.best_result = measured;
+  result.finalists.push_back(seed);
+  result.confirmed.push_back(measured);
 }
 
 static void keep_last_of_each_parameter(std::vector<OutputCheck>& checks) {
@@ -168,6 +147,7 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   const double begin = now();
   TuneOptions options = requested;
   options.interruptions_before = interruptions_before(requested);
+  check_key(options.key);
   check_tunable(given);
   Tuning tuning;
   tuning.strategy = options.strategy;
@@ -175,7 +155,7 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   own->deterministic |= options.deterministic;
   own->outputs.insert(own->outputs.end(), options.outputs.begin(), options.outputs.end());
   keep_last_of_each_parameter(own->outputs);
-  check_outputs(*own);
+  check_comparison(*own);
   tuning.task = own;
   const Task& task = *tuning.task;
   tuning.space = std::make_shared<BoundSpace>(task.bound_space());
@@ -249,14 +229,23 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
       all && all->size() == 1 &&
       (tuning.search.stopped_by == "exhausted" || tuning.search.stopped_by == "chance"))
     tuning.search.stopped_by = "one point";
+  if (!measurer.interrupted() && tuning.search.stopped_by != "interrupted")
+    fall_back_to_seed(tuning.search, fallback, measurer.fallback());
   tuning.kept = records.finish(tuning.search);
   if (options.record) Database::standard().look_again();
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound)
     forget_machine(task.device, RecordStore::standard_folder());
   tuning.checked = measurer.checked();
   tuning.warnings = warnings_of(measurer.fallback().outputs);
+  for (std::string& warning : warnings_of(tuning))
+    tuning.warnings.push_back(std::move(warning));
+  tuning.refusals = refusals_of(tuning);
+  const auto log = [&](const std::string& text) {
+    log_warning("tuning " + task.kernel + " for " + task.problem.to_string() + ": " + text);
+  };
   for (const std::string& warning : tuning.warnings)
-    log_warning("tuning " + task.kernel + " for " + task.problem.to_string() + ": " + warning);
+    log(warning);
+  if (!tuning.refusals.empty()) log(tuning.refusals);
   if (tuning.search.trials.empty()) tuning.suspicion = measurer.suspicion();
   tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
   return tuning;

@@ -51,7 +51,8 @@ struct TuneOptions {
   std::optional<int> interruptions_before = {};
   // Distinguishes problems of equal sizes whose contents differ, such as sparse matrices: "rows of 0 to 7".
   // tune() stores its result under this key instead of that of its handle (see TunedKernel::with_key). In
-  // TunedOptions::search, it is the key of the handle that tuned() returns. `kiln tune` ignores it.
+  // TunedOptions::search, it is the key of the handle that tuned() returns. At most 1000 bytes; longer ones
+  // are a UserError. `kiln tune` ignores it.
   std::string key = {};
   // TunedKernel::tune measures with copies of its arguments, which have at most this many bytes in total.
   // Integers and small arguments are copied first; arguments beyond the limit get made-up contents, which
@@ -74,11 +75,16 @@ struct Tuning {
   int bad_records = 0; // number of lines of the database that could not be read
   int jobs = 0;        // number of compiler processes
   double worker_seconds = 0;
-  // If nothing was measured because the default did not end: which argument's made-up contents probably are
-  // the cause, and how to give real ones. Otherwise empty.
+  // If nothing was measured because the default or the reference did not end: what probably is the cause,
+  // such as an argument's contents, and what to do about it. Otherwise empty.
   std::string suspicion;
   std::string checked; // the part of the fallback's result that was compared with the interpreter
-  std::vector<std::string> warnings; // one for each output of which little was compared; also logged
+  // One for each output of which little was compared, one if nothing was, and one if there was no time to
+  // verify the best config. Also logged.
+  std::vector<std::string> warnings;
+  // How many configs were refused because of their outputs, the first reason, and what to declare if such
+  // outputs are right; empty: none was. Also logged.
+  std::string refusals;
 
   double budget_seconds = 0;
 
@@ -124,12 +130,10 @@ Budget budget_of(const TuneOptions& options);
 // assumed rates are returned.
 Machine machine_for(Device device, const TuneOptions& options);
 
-// Throws UserError if a size of the task's problem is 0, or if the compile policy forbids compiling.
-void check_tunable(const Task& task);
-
-// Performs a tuning run. If the time is too short even for measuring the first legal seed, the result has no
-// winner. Throws UserError if a size of the problem is 0, if the compile policy forbids compiling, if no seed
-// is legal, or if the first legal seed does not run or computes a wrong result.
+// Performs a tuning run. The winner is verified; if the time is too short for that, it is the first legal
+// seed. If it is too short even for measuring that seed, the result has no winner. Throws UserError if a size
+// of the problem is 0, if the compile policy forbids compiling, if no seed is legal, or if the first legal
+// seed does not run or computes a wrong result.
 Tuning tune(const Task& task, const TuneOptions& options);
 
 // Chooses a config without measuring: from wisdom files, else from the database, else by the analytic model.

@@ -75,7 +75,7 @@ double reserved_seconds(const SearchResult& so_far, const Measurer& measurer, co
   const Trial* seed = known_good(so_far, ok);
   const std::size_t count = fitting(ok, seed, measurer, budget.confirm, usual_share * budget.seconds);
   const double seconds = measurer.seconds_to_confirm(finalists(ok, seed, 0, std::max<std::size_t>(1, count)));
-  return seconds <= most_share * budget.seconds ? seconds : 0;
+  return std::min(seconds, most_share * budget.seconds);
 }
 
 void confirm(SearchResult& result, Measurer& measurer, const Budget& budget,
@@ -86,24 +86,24 @@ void confirm(SearchResult& result, Measurer& measurer, const Budget& budget,
   const auto left = [&] {
     return budget.seconds > 0 ? std::max(0.0, with_overtime(budget.seconds) - elapsed()) : INFINITY;
   };
-  const std::size_t step = fitting(ok, seed, measurer, budget.confirm, left());
-  if (step == 0) return;
+  // The fastest is confirmed even if the estimate is that the time is too short, because a config that was
+  // not verified is of no use. The measurer ends when the time is up.
+  const std::size_t step = std::max<std::size_t>(1, fitting(ok, seed, measurer, budget.confirm, left()));
   // Continue with the next trials if all that looked best fail when they run again.
   bool found = false;
   for (std::size_t first = 0; first < ok.size() && !found; first += step) {
     const std::vector<const Trial*> chosen = finalists(ok, seed, first, step);
     if (chosen.empty()) break; // only the seed was left
-    if (first > 0 && measurer.seconds_to_confirm(chosen) > left()) {
-      result.best = chosen.front()->point;
-      result.best_result = chosen.front()->result;
-      return;
-    }
     std::vector<Point> points;
     for (const Trial* trial : chosen)
       points.push_back(trial->point);
     const std::vector<Measurement> again = measurer.confirm(points);
     internal_check(again.size() <= points.size(), "a measurer returned more results than points");
-    if (again.size() < points.size()) return; // interrupted or out of time: the trials decide
+    if (again.size() < points.size()) { // interrupted or out of time: what is left is not confirmed
+      result.best = chosen.front()->point;
+      result.best_result = chosen.front()->result;
+      return;
+    }
     result.finalists.insert(result.finalists.end(), points.begin(), points.end());
     result.confirmed.insert(result.confirmed.end(), again.begin(), again.end());
     for (std::size_t i = 0; i < points.size(); ++i)

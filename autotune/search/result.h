@@ -45,6 +45,10 @@ struct SearchResult {
   // The compile time of those points, and of points that were still being compiled when the search ended.
   double compiled_only_seconds = 0;
 
+  // There was no time to verify a faster config, so that the best is the first seed, with which outputs are
+  // compared. Set for whole runs, not for searches.
+  bool fell_back = false;
+
   // Returns whether the point was measured again at the end; other points have only one trial.
   bool is_confirmed(const Point& point) const {
     const auto end =

@@ -77,6 +77,15 @@ private:
   kiln::test::TemporaryFolder folder_;
 };
 
+std::string error_with(const TunableKernel& kernel, const std::vector<std::string>& inputs) {
+  try {
+    task_with(kernel, inputs);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
 const std::string four_integers("\3\0\0\0\2\0\0\0\1\0\0\0\0\0\0\0", 16);
 
 } // namespace
@@ -94,14 +103,7 @@ TEST_CASE("a registration's generator gives contents, and a file takes precedenc
 
 TEST_CASE("files that do not fit a parameter are rejected with the reason") {
   const InputFiles files;
-  const auto error_of = [&](const std::string& input) -> std::string {
-    try {
-      task_with(gather_of({}), {input});
-    } catch (const UserError& e) {
-      return e.what();
-    }
-    return "no error";
-  };
+  const auto error_of = [&](const std::string& input) { return error_with(gather_of({}), {input}); };
   const auto npy = [&](const std::string& header) {
     return "from=" + files.write_npy("a.npy", header, four_integers);
   };
@@ -118,4 +120,42 @@ TEST_CASE("files that do not fit a parameter are rejected with the reason") {
              Contains("has the shape 2 x 2, but the parameter has 4"));
   CHECK_THAT(error_of(npy("{'descr': '<i4', 'fortran_order': True, 'shape': (4,), }")),
              Contains("Fortran order"));
+}
+
+TEST_CASE("a folder, an endless device and a shape that is too large are rejected") {
+  const InputFiles files;
+  const auto error_of = [&](const std::string& input) { return error_with(gather_of({}), {input}); };
+  CHECK_THAT(error_of("from=/tmp"),
+             Contains("the file is a folder; name a file with the parameter's elements"));
+  CHECK_THAT(error_of("from=/dev/zero"), Contains("has more than the 16 bytes of the parameter's elements"));
+  const std::string npy = files.write_npy(
+      "a.npy", "{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,), }", four_integers);
+  CHECK_THAT(error_of("from=" + npy), Contains("has an extent of 99999999999999999999, which is too large"));
+}
+
+TEST_CASE("contents that would have no effect, or are given twice, are rejected") {
+  const InputFiles files;
+  const std::string file = files.write("raw", four_integers);
+  CHECK_THAT(error_with(gather_of({}), {"y=" + file}),
+             Contains("writes parameter y but never reads it") && Contains("leave it out"));
+  CHECK_THAT(error_with(gather_of({}), {"from=" + file, "from=" + file}),
+             Contains("parameter from already has a file"));
+  CHECK_THAT(error_with(gather_of({{"from", count_up}, {"from", count_up}}), {}),
+             Contains("has two generators of parameter \"from\""));
+}
+
+TEST_CASE("a generator that throws or is null is named") {
+  const auto throws = [](DType, const Problem&, std::uint64_t, std::span<unsigned char>) {
+    throw std::runtime_error("no data");
+  };
+  const auto throws_a_number = [](DType, const Problem&, std::uint64_t, std::span<unsigned char>) {
+    throw 3;
+  };
+  const std::string generator =
+      "the registration of gather of an input: the generator of parameter \"from\" ";
+  CHECK_THAT(error_with(gather_of({{"from", throws}}), {}),
+             Contains(generator + "threw an exception: no data"));
+  CHECK_THAT(error_with(gather_of({{"from", throws_a_number}}), {}),
+             Contains(generator + "threw an exception that is not a std::exception"));
+  CHECK_THAT(error_with(gather_of({{"from", nullptr}}), {}), Contains(generator + "is null"));
 }

@@ -80,8 +80,8 @@ TEST_CASE("each kind of fault is reported with its status and one line") {
       {"out of memory", Status::out_of_memory, "out of memory"},
       {"compile error", Status::compile_error, "an injected compile error"},
       {"compile crash", Status::compile_error, "the compiler was killed by signal 11"},
-      {"guard", Status::wrong_result, "it wrote outside of array 3 of 3"},
-      {"input", Status::wrong_result, "it changed its input, array 1 of 3"},
+      {"guard", Status::wrong_result, "it wrote outside of parameter 2 (f32)"},
+      {"input", Status::wrong_result, "it changed its input, parameter 0 (f32)"},
   };
   for (const Expected& e : expected) {
     const Measurement m = measure_one(e.fault, with_fault(e.fault));
@@ -90,6 +90,19 @@ TEST_CASE("each kind of fault is reported with its status and one line") {
     if (!sanitized) CHECK_THAT(m.error, Catch::Contains(e.error));
     CHECK(m.error.find('\n') == std::string::npos);
   }
+}
+
+TEST_CASE("a config that is right in its check, but not in all of many launches, is wrong") {
+  BoundSpace space = small_space();
+  MeasureOptions options = with_fault("race");
+  options.least_seconds = options.most_seconds = 0.3;
+  options.drop = 1000;
+  LiveMeasurer measurer(matmul_workload(side, side, side), space, fallback, options);
+  const auto results = measurer.measure(std::vector<Point>{*space.point(Config::parse("BM=16,BN=64,BK=8"))});
+  REQUIRE(results.size() == 1);
+  INFO(results[0].error);
+  CHECK(results[0].status == Status::wrong_result);
+  CHECK_THAT(results[0].error, Catch::Contains("in some of many launches with the same inputs"));
 }
 
 TEST_CASE("candidates that do not end are stopped at their deadline") {

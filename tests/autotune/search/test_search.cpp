@@ -186,6 +186,10 @@ TEST_CASE("a search reserves time for confirming, and confirms as many as there 
       return each * static_cast<double>(finalists.size());
     }
     void allow(double seconds) override { allowed.push_back(seconds); }
+    bool in_time = true;
+    std::vector<Measurement> confirm(std::span<const Point> points) override {
+      return in_time ? Function::confirm(points) : std::vector<Measurement>();
+    }
   };
   Counting strategy;
   Costly measurer([](std::uint16_t i) {
@@ -211,12 +215,18 @@ TEST_CASE("a search reserves time for confirming, and confirms as many as there 
     CHECK(r.trials.size() == 1); // the time is up with the first one
     CHECK(r.confirmed.size() == 1);
   }
-  SECTION("none, if the best alone would take most of the time") {
+  SECTION("the best and the seed, even if they would take most of the time") {
     measurer.each = 15;
     const SearchResult r = search(strategy, measurer, budget);
-    CHECK(r.trials.size() > 20); // none of the half second is reserved
-    CHECK(r.best.has_value());
-    CHECK(r.confirmed.empty());
+    CHECK(r.trials.size() == 1); // the time is up with the first one
+    CHECK(r.confirmed.size() == 1);
+  }
+  SECTION("none, if the measurer runs out of time; the best is then one that is not confirmed") {
+    measurer.each = 15;
+    measurer.in_time = false;
+    const SearchResult r = search(strategy, measurer, budget);
+    REQUIRE(r.best.has_value());
+    CHECK_FALSE(r.is_confirmed(*r.best));
   }
 }
 
