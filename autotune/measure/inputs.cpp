@@ -18,7 +18,8 @@ std::int64_t host_bytes(const MemoryPlan& plan) {
   std::int64_t total = 0, largest = 0;
   for (const Block& block : plan.blocks) {
     if (block.read) largest = std::max(largest, block.bytes);
-    if (block.written) total += block.bytes / size_of(block.dtype) * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t spread = size_of(block.dtype) == 8 ? sizeof(double) : sizeof(float); // motion.h
+    if (block.written) total += block.bytes / size_of(block.dtype) * spread;
     total += (block.read ? block.bytes : 0) +
              (block.written ? block.bytes * (block.read ? 2 : 2 + static_cast<int>(std::size(patterns))) : 0);
   }
