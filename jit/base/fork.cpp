@@ -70,12 +70,15 @@ struct ForkRegistry {
   }
 };
 
+// Makes the registry while Kiln is loaded. A child that is forked while another thread makes it would wait
+// for that thread for ever.
+[[maybe_unused]] static const ForkRegistry& registry = ForkRegistry::get();
+
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
 // Work that sees no fork begin has been counted before the fork looks.
 HoldsForks::HoldsForks() {
   if (depth_of_work++ > 0) return;
-  ForkRegistry::get(); // registers the handlers
   while (working.fetch_add(1), forking.load() > 0) {
     working.fetch_sub(1);
     wait_a_little();

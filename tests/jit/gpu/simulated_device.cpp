@@ -285,11 +285,13 @@ SimulatedKernel::SimulatedKernel(const ir::Kernel& lowered, int warps, bool debu
 
   const gpu::LayoutPlan plan = gpu::plan_layouts(lowered, warps);
   SimulatedMachine machine;
-  gpu::KernelEmitter emitter(*module, lowered, plan, {}, machine, debug);
-  emitter.run();
+  { // the emitter refers to the module, which the JIT destroys
+    gpu::KernelEmitter emitter(*module, lowered, plan, {}, machine, debug);
+    emitter.run();
+    state_->shared.resize(static_cast<std::size_t>(emitter.shape().shared_bytes) + 2048);
+  }
   state_->threads = warps * 32;
   state_->words = ir::ArgumentLayout::of(lowered).words;
-  state_->shared.resize(static_cast<std::size_t>(emitter.shape().shared_bytes) + 2048);
 
   // The entry loads the parameters of the kernel from 64-bit words.
   llvm::Function* kernel = module->getFunction(lowered.name);
