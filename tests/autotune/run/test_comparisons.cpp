@@ -222,7 +222,7 @@ TEST_CASE("the user may declare a tolerance, a comparison and what outputs are c
                    a.data<float>(1)[i] = 2.5f * a.data<float>(0)[i];
                }});
              }),
-             Catch::Contains("it differs from TunedOptions::reference: element 0 is "));
+             Catch::Contains("it differs from the function of TunedOptions::reference: element 0 is "));
 }
 
 TEST_CASE("what is appended through a counter may be in any order") {
