@@ -50,8 +50,8 @@ struct Contents {
   std::vector<std::uint64_t> hashes; // of the blocks that are only read
 };
 // The kind of random floats. It does not affect contents that decide on addresses or loops
-// (MemoryPlan::Place::steers), and integers only if it is `tiny` (vary_integers.h). If it is not `usual`, some
-// of the given floats are replaced too; all are, by random ones, if they are equal.
+// (MemoryPlan::Place::steers), and integers only if it is `tiny` (vary_integers.h). If it is not `usual`,
+// some of the given floats are replaced too; all are, by random ones, if they are equal.
 enum class Values : std::uint8_t {
   usual,   // normally distributed
   special, // some are NaN or infinite

@@ -56,6 +56,16 @@ double share_that_varies(const ReferenceOutput& first, const std::vector<unsigne
   return elements ? static_cast<double>(varying) / static_cast<double>(elements) : 0;
 }
 
+// Marks the elements that hold the pattern `poison`.
+std::vector<bool> elements_equal_to(const std::vector<unsigned char>& poison,
+                                    const std::vector<unsigned char>& values, DType dtype) {
+  const auto size = static_cast<std::size_t>(size_of(dtype));
+  std::vector<bool> equal(values.size() / size);
+  for (std::size_t e = 0; e < equal.size(); ++e)
+    equal[e] = std::memcmp(&values[e * size], &poison[e * size], size) == 0;
+  return equal;
+}
+
 // Injects damage that the checks must find.
 void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& set) {
   if (fault == "guard" && !set.arrays().empty())
@@ -101,6 +111,11 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
 
 double Checker::launch(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept) {
   set_.restore(stream_, inputs_.contents, kept);
+  return launch_as_it_is(candidate, pattern, kept);
+}
+
+double Checker::launch_as_it_is(const LoadedCandidate& candidate, Pattern pattern,
+                                const std::vector<bool>& kept) {
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i)
     if (const auto& bytes = poison_of(i, pattern); !bytes.empty() && !(i < kept.size() && kept[i]))
       set_.arrays()[i].upload(stream_, bytes.data());
@@ -125,15 +140,7 @@ double Checker::launch_perturbed(double distance, Direction direction, std::uint
                 situation_.arguments[i].dtype, distance, direction, seed * plan.places.size() + i);
     set_.arrays()[b].upload(stream_, bytes.data());
   }
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
-    if (const auto& bytes = poison_of(i, Pattern::second); !bytes.empty())
-      set_.arrays()[i].upload(stream_, bytes.data());
-  stream_.synchronize();
-  const auto begin = std::chrono::steady_clock::now();
-  const LoadedCandidate& launched = noisy_.kernel ? noisy_ : reference_;
-  launched.launch(stream_, set_.words());
-  stream_.synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return launch_as_it_is(noisy_.kernel ? noisy_ : reference_, Pattern::second, {});
 }
 
 // The reference with rounding errors; none if it does not compile, such as on a GPU that has no room for it.
@@ -174,27 +181,23 @@ bool Checker::is_compared(std::size_t block) const {
 }
 
 void Checker::keep_first(std::size_t i, std::vector<unsigned char> values) {
-  const Block& block = inputs_.plan.blocks[i];
-  const auto size = static_cast<std::size_t>(size_of(block.dtype));
+  const DType dtype = inputs_.plan.blocks[i].dtype;
   const auto& poisoned = poison_of(i, Pattern::first);
   ReferenceOutput& kept = outputs_[i];
-  kept.dtype = block.dtype;
+  kept.dtype = dtype;
   kept.values = std::move(values);
-  const std::size_t elements = kept.values.size() / size;
-  kept.motion = Motion(block.dtype, elements);
-  if (poisoned.empty()) return;
-  kept.unwritten.resize(elements);
-  for (std::size_t e = 0; e < elements; ++e)
-    kept.unwritten[e] = std::memcmp(&kept.values[e * size], &poisoned[e * size], size) == 0;
+  kept.motion = Motion(dtype, kept.values.size() / static_cast<std::size_t>(size_of(dtype)));
+  if (!poisoned.empty()) kept.unwritten = elements_equal_to(poisoned, kept.values, dtype);
 }
 
 // An element is unwritten only if it keeps both patterns.
 void Checker::keep_second(std::size_t i, const std::vector<unsigned char>& values) {
-  const auto size = static_cast<std::size_t>(size_of(inputs_.plan.blocks[i].dtype));
-  const auto& poisoned = poison_of(i, Pattern::second);
   ReferenceOutput& kept = outputs_[i];
-  for (std::size_t e = 0; e < kept.unwritten.size(); ++e)
-    kept.unwritten[e] = kept.unwritten[e] && std::memcmp(&values[e * size], &poisoned[e * size], size) == 0;
+  if (!kept.unwritten.empty()) {
+    const std::vector<bool> again = elements_equal_to(poison_of(i, Pattern::second), values, kept.dtype);
+    for (std::size_t e = 0; e < again.size(); ++e)
+      kept.unwritten[e] = kept.unwritten[e] && again[e];
+  }
   for (ComparedOutput& output : how_)
     if (output.block == i) output.varying = share_that_varies(kept, values, output.members);
   kept.motion.add_repeat(run_of(i, values));
@@ -244,10 +247,8 @@ void Checker::ask_host() {
     ReferenceOutput& kept = outputs_[i];
     if (kept.values.empty()) continue;
     kept.values = std::move(blocks[i]);
-    const auto& poisoned = poison_of(i, Pattern::first);
-    const auto size = static_cast<std::size_t>(size_of(kept.dtype));
-    for (std::size_t e = 0; e < kept.unwritten.size(); ++e)
-      kept.unwritten[e] = std::memcmp(&kept.values[e * size], &poisoned[e * size], size) == 0;
+    if (!kept.unwritten.empty())
+      kept.unwritten = elements_equal_to(poison_of(i, Pattern::first), kept.values, kept.dtype);
   }
 }
 

@@ -76,6 +76,8 @@ public:
 private:
   // Returns the seconds. Blocks in `kept` are neither restored nor filled before.
   double launch(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept = {});
+  // The same with the inputs that are there.
+  double launch_as_it_is(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept);
   Checked check_launch(const LoadedCandidate& candidate, Pattern pattern, Strictness strictness,
                        const std::vector<bool>& kept);
   double launch_perturbed(double distance, Direction direction, std::uint64_t seed);

@@ -88,8 +88,7 @@ std::string suspect_of(const std::vector<Argument>& arguments, const ir::Kernel&
     return "the probable cause is " + name_of(*i, arguments[*i], kernel) + ", whose contents are made up (" +
            made_up(arguments[*i]) + ") and decide " + decides(steering[*i]) +
            "; give real contents: tune() copies those of its arguments, up to TuneOptions::contents_bytes, "
-           "and "
-           "`kiln tune --input NAME=FILE` reads them from a file";
+           "and `kiln tune --input NAME=FILE` reads them from a file";
   if (how == Failing::other) return {};
   std::string text;
   if (const auto i = most_likely(arguments, steering, how, true))

@@ -98,8 +98,8 @@ std::string warning_of_ignored(const Task& task) {
   }
   if (!any) return {};
   return "nothing is compared, because TunedOptions::outputs ignores all outputs, so that wrong configs are "
-         "not "
-         "noticed; ignore only scratch memory, and declare a tolerance or a function (.compare) for results";
+         "not noticed; ignore only scratch memory, and declare a tolerance or a function (.compare) for "
+         "results";
 }
 
 } // namespace kiln::tune

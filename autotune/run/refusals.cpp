@@ -37,8 +37,8 @@ template <class F> std::vector<Failure> failures_of(const Tuning& tuning, const 
 
 const char* const how_to_declare =
     "if such outputs are right, say so in TunedOptions::outputs for this parameter: .relative and .absolute "
-    "(a "
-    "tolerance), .share (how many elements may differ), .unordered (any order), .ignored (scratch memory) or "
+    "(a tolerance), .share (how many elements may differ), .unordered (any order), .ignored (scratch memory) "
+    "or "
     ".compare (a function of yours)";
 
 // What to declare if the outputs are right. Nothing if a function of the user says that they are wrong.

@@ -1,5 +1,5 @@
-// check-bounds: asserts of every access by index, to memory or to a tile, that its indices are in bounds. Runs
-// with KILN_DEBUG=1.
+// check-bounds: asserts of every access by index, to memory or to a tile, that its indices are in bounds.
+// Runs with KILN_DEBUG=1.
 //
 //  1. Only elements that are not masked off are checked, and whose indices were read inside of their views. A
 //     tile of indices that overlaps the edge of its view holds zeros there, or `other`, and what is computed
@@ -156,8 +156,8 @@ std::string name_of(const Value* view) {
   return view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
 }
 
-// The lanes in which the indices mean something: those of the mask, where all indices were read inside of their
-// views. Null if they are all.
+// The lanes in which the indices mean something: those of the mask, where all indices were read inside of
+// their views. Null if they are all.
 Value* meaningful(Builder& build, std::span<Value* const> indices, Value* mask) {
   LanesInside lanes(build);
   for (const Value* index : indices)

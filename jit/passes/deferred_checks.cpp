@@ -24,19 +24,7 @@ Value* both(Builder& build, Value* a, Value* b) {
 }
 
 // Operations that move elements of operand 0.
-bool moves_elements(const Op& op) {
-  switch (op.code) {
-  case Opcode::Splat:
-  case Opcode::Broadcast:
-  case Opcode::ExpandDims:
-  case Opcode::Squeeze:
-  case Opcode::Extract:
-  case Opcode::Permute:
-  case Opcode::Reshape:
-  case Opcode::Gather: return true;
-  default: return false;
-  }
-}
+bool moves_elements(const Op& op) { return op.info().cls == OpClass::Shape || op.is(Opcode::Gather); }
 bool reads_elements(const Op& op) {
   return op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather) || op.is(Opcode::Load);
 }
@@ -104,7 +92,8 @@ void DeferredChecks::check(Builder& build, const Dependence& d, Value* mask) con
   build.set_location(here);
 }
 
-// A value that a region yields is followed to the result of an `if`, unless its indices are not visible there.
+// A value that a region yields is followed to the result of an `if`, unless its indices are not visible
+// there.
 void DeferredChecks::before(Builder& build, const Op& op) {
   if (is_followed(op)) return;
   const Op* parent = build.region()->parent;

@@ -19,9 +19,9 @@ struct IndexCheck {
 };
 void assert_index(ir::Builder& build, const IndexCheck& check, ir::Value* mask);
 
-// Holds the checks of a read by index back until its result is used: stored, reduced, returned from a loop, or
-// used in another way than to compute other elements. A lane that is masked off there, or that a select or a
-// logical operation does not choose, is not checked, because the index in it means nothing.
+// Holds the checks of a read by index back until its result is used: stored, reduced, returned from a loop,
+// or used in another way than to compute other elements. A lane that is masked off there, or that a select or
+// a logical operation does not choose, is not checked, because the index in it means nothing.
 //
 // The caller calls before() and after() for each operation in program order, with a builder at its place.
 class DeferredChecks {

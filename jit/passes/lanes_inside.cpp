@@ -30,15 +30,10 @@ Value* LanesInside::find(const Op& op) {
   case Opcode::Select: return chosen(op);
   case Opcode::Reduce:
   case Opcode::Scan: return combined(op);
-  case Opcode::Splat:
-  case Opcode::Broadcast:
-  case Opcode::ExpandDims:
-  case Opcode::Squeeze:
-  case Opcode::Extract:
-  case Opcode::Permute:
-  case Opcode::Reshape: return moved(op);
-  default: return is_elementwise(op.code) ? of_operands(op) : nullptr;
+  default: break;
   }
+  if (op.info().cls == OpClass::Shape) return moved(op);
+  return is_elementwise(op.code) ? of_operands(op) : nullptr;
 }
 
 Value* LanesInside::of_load(const Op& op) {

@@ -7,15 +7,16 @@
 
 namespace kiln::passes {
 
-// Builds, for tiles of indices, masks that are true where every element that an index is computed from was read
-// inside of its view, and not masked off. What a load gives elsewhere is a replacement, such as zero, so that an
-// index which is computed from it means nothing.
+// Builds, for tiles of indices, masks that are true where every element that an index is computed from was
+// read inside of its view, and not masked off. What a load gives elsewhere is a replacement, such as zero, so
+// that an index which is computed from it means nothing.
 //
 // The masks are emitted where the builder stands, which must be behind the operations that compute the tile.
 class LanesInside {
 public:
   explicit LanesInside(ir::Builder& build) : build_(build) {}
-  // A tile or scalar of bool of the shape of `value`; null if it would be true everywhere, or if it is not known.
+  // A tile or scalar of bool of the shape of `value`; null if it would be true everywhere, or if it is not
+  // known.
   ir::Value* of(const ir::Value* value);
 
 private:

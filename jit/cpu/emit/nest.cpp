@@ -77,7 +77,7 @@ bool KernelEmitter::can_join(const Root& root) const {
 void KernelEmitter::add_root(Root root) {
   std::vector<std::int64_t> domain =
       root.carries_values() ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
-  const int size = plan_.code_size(root.kind == Root::Kind::Fill ? *root.value->def : *root.op);
+  const int size = plan_.nest_size(root.kind == Root::Kind::Fill ? *root.value->def : *root.op);
   if (!pending_.empty() &&
       (domain != pending_domain_ || pending_size_ + size > largest_nest || !can_join(root)))
     flush();

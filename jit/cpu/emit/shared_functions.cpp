@@ -2,8 +2,8 @@
 //
 // LLVM's register allocation takes more than linear time in the size of a function, and 400 inlined sines are
 // 50,000 instructions. A kernel with a few of them is faster if they are inlined, because a call saves all
-// vector registers. Short operations, such as sums of bf16 values, become calls only if there are so many that
-// their code is long.
+// vector registers. Short operations, such as sums of bf16 values, become calls only if there are so many
+// that their code is long.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/tuning.h>

@@ -383,7 +383,7 @@ private:
   std::unordered_map<const Value*, std::set<Evaluation>> evaluations_;
 };
 
-int Plan::code_size(const ir::Op& root) const {
+int Plan::nest_size(const ir::Op& root) const {
   const auto found = sizes_.find(&root);
   return found == sizes_.end() ? 1 : found->second;
 }

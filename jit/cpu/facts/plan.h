@@ -46,7 +46,7 @@ public:
   bool copies_rows(const ir::Value* v) const { return row_copies_.count(v) != 0; }
   // The size of the code that evaluates the operands of a root and the root itself, in additions; of a tile
   // with a buffer, `root` is the operation that computes it.
-  int code_size(const ir::Op& root) const;
+  int nest_size(const ir::Op& root) const;
 
 private:
   friend class Planner;

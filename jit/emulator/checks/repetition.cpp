@@ -1,10 +1,10 @@
 // Finds launches that wait for ever: every cluster repeats a state in which it was before.
 //
-// A cluster depends on the rest of the launch through global memory only. While nothing changes there, and the
-// cluster is again in exactly the state of some time before (registers, shared and local memory, barriers, and
-// the places where its lanes are), it will repeat what it did in between for ever. If that holds for every
-// cluster, nothing will ever change. A loop that counts its iterations, or reads a clock, is never in the same
-// state again, and is ended by the budget.
+// A cluster depends on the rest of the launch through global memory only. While nothing changes there, and
+// the cluster is again in exactly the state of some time before (registers, shared and local memory,
+// barriers, and the places where its lanes are), it will repeat what it did in between for ever. If that
+// holds for every cluster, nothing will ever change. A loop that counts its iterations, or reads a clock, is
+// never in the same state again, and is ended by the budget.
 #include <kiln/jit/emulator/core/block.h>
 
 #include <algorithm>
@@ -109,7 +109,8 @@ void Warp::append_state(std::vector<std::uint8_t>& to) const {
 }
 
 // Whether the cluster returns to a state without changing anything that lasts, after all that could run has
-// run. It runs the warps in turn, and looks for the cycle as Brent does ("An improved Monte Carlo factorization algorithm", 1980).
+// run. It runs the warps in turn, and looks for the cycle as Brent does ("An improved Monte Carlo
+// factorization algorithm", 1980).
 bool Execution::repeats(const std::vector<Block*>& cluster) {
   std::uint64_t warps = 0;
   for (const Block* b : cluster) {

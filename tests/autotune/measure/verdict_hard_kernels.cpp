@@ -1,5 +1,6 @@
-// Defines kernels of the tests of verdicts whose right versions differ much and whose wrong ones differ little:
-// appends, decisions on ties, exact counts, long sums, accumulators of 16 bits, sums that become integers.
+// Defines kernels of the tests of verdicts whose right versions differ much and whose wrong ones differ
+// little: appends, decisions on ties, exact counts, long sums, accumulators of 16 bits, sums that become
+// integers.
 #include "verdict_case_list.h"
 
 #include <cmath>

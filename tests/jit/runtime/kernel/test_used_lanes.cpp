@@ -37,8 +37,8 @@ std::string error_with(const F& function, std::vector<std::int32_t> indices, Dev
   return error;
 }
 
-// Five indices of a tile of eight are read; the rest hold `other`. With `good` the kernel is correct, and with
-// `bad` an element that it uses is read outside of x.
+// Five indices of a tile of eight are read; the rest hold `other`. With `good` the kernel is correct, and
+// with `bad` an element that it uses is read outside of x.
 template <class F>
 void check(const char* what, const F& function, const std::vector<std::int32_t>& good,
            const std::vector<std::int32_t>& bad) {
