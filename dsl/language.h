@@ -9,12 +9,14 @@
 #include <kiln/dsl/functions.h>
 #include <kiln/dsl/shape.h>
 
-#include <kiln/dsl/control.h>
+#include <kiln/dsl/branch.h>
 #include <kiln/dsl/debug.h>
 #include <kiln/dsl/join.h>
 #include <kiln/dsl/lookup.h>
+#include <kiln/dsl/loop.h>
 #include <kiln/dsl/reduce.h>
 #include <kiln/dsl/sort.h>
+#include <kiln/dsl/var.h>
 #include <kiln/dsl/view.h>
 
 #include <kiln/dsl/detail/call_mistakes.h>

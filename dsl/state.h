@@ -180,6 +180,11 @@ template <class F, class... T> struct BodyResult<F, Tuple<T...>> {
 // Whether a body may return an X: the type of the state, or Poison.
 template <class S, class X>
 inline constexpr bool returns = is_poisoned<S> || is_poisoned<X> || returns_state<S, X>();
+
+// Whether a body whose result has type Next returned nothing, as the body of a loop without a state must.
+// Poison, the result of a mistake that was already reported, passes.
+template <class Next> inline constexpr bool returns_nothing = std::is_void_v<Next> || IsPoison<Next>;
+
 } // namespace detail
 } // namespace kiln
 KILN_API_END

@@ -1,9 +1,8 @@
 // Walks a kernel once for each sampled program, evaluates scalars, and adds up the cost of tile operations.
 #include <kiln/jit/passes/cost.h>
 
-#include <kiln/dsl/ir/arguments.h>
-#include <kiln/dsl/ir/semantics.h>
 #include <kiln/jit/passes/in_bounds.h>
+#include <kiln/jit/passes/known_scalars.h>
 #include <kiln/jit/passes/sample_indices.h>
 
 #include <algorithm>
@@ -52,15 +51,18 @@ struct Sums {
 class Walker {
 public:
   Walker(const Kernel& kernel, const KnownArguments& arguments)
-      : kernel_(kernel), layout_(ArgumentLayout::of(kernel)), arguments_(arguments),
-        sums_(kernel.body.args.size()) {}
+      : kernel_(kernel), scalars_(kernel, arguments), sums_(kernel.body.args.size()) {}
 
   Cost run() {
-    find_grid();
+    const auto axes = static_cast<double>(scalars_.grid().size());
+    samples_per_axis_ =
+        axes == 0
+            ? 1
+            : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::pow(program_samples, 1.0 / axes)));
     Cost cost;
-    if (grid_known_) {
+    if (scalars_.grid_known()) {
       cost.programs = 1;
-      for (std::int64_t g : grid_)
+      for (std::int64_t g : scalars_.grid())
         *cost.programs *= static_cast<double>(g);
     }
     sample_programs(0, 1);
@@ -80,109 +82,23 @@ public:
   }
 
 private:
-  using Known = std::optional<Cell>;
+  using Known = KnownScalars::Known;
 
   // --- The grid ---
 
-  void find_grid() {
-    int rank = static_cast<int>(kernel_.grid.size());
-    walk(kernel_.body, [&](const Op& op) {
-      if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
-        rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);
-    });
-    grid_known_ = true;
-    if (kernel_.grid.empty()) {
-      grid_ = arguments_.grid;
-      grid_known_ = rank == 0 || !grid_.empty();
-    }
-    for (const GridAxis& axis : kernel_.grid) {
-      Known extent = word(layout_.extent_word(axis.param, axis.axis));
-      grid_known_ &= extent.has_value();
-      std::int64_t e = static_cast<std::int64_t>(extent.value_or(0)), tile = axis.tile.value();
-      grid_.push_back(e / tile + (e % tile != 0));
-    }
-    grid_.resize(static_cast<std::size_t>(std::max<int>(rank, static_cast<int>(grid_.size()))), 1);
-    coordinates_.assign(grid_.size(), std::nullopt);
-    samples_per_axis_ =
-        grid_.empty()
-            ? 1
-            : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::pow(
-                                            program_samples, 1.0 / static_cast<double>(grid_.size()))));
-  }
-
   void sample_programs(std::size_t axis, double weight) {
-    if (!grid_known_ || axis == grid_.size()) {
-      values_.clear();
+    if (!scalars_.grid_known() || axis == scalars_.grid().size()) {
+      scalars_.clear();
       in_bounds_.clear();
       ++sampled_programs_;
       Sums program = collect(kernel_.body, weight);
       sums_.add(program);
       return;
     }
-    for (const SampleIndex& s : sample_indices(grid_[axis], samples_per_axis_)) {
-      coordinates_[axis] = static_cast<Cell>(s.index);
+    for (const SampleIndex& s : sample_indices(scalars_.grid()[axis], samples_per_axis_)) {
+      scalars_.set_coordinate(axis, s.index);
       sample_programs(axis + 1, weight * s.weight);
     }
-  }
-
-  // --- Scalars ---
-
-  Known word(int index) const {
-    auto i = static_cast<std::size_t>(index);
-    return i < arguments_.words.size() ? arguments_.words[i] : std::nullopt;
-  }
-
-  Known value(const Value* v) const {
-    if (!v->def && v->region == &kernel_.body)
-      return word(layout_.first_word[static_cast<std::size_t>(v->index)]);
-    auto at = values_.find(v);
-    return at == values_.end() ? std::nullopt : at->second;
-  }
-
-  std::optional<std::int64_t> integer(const Value* v) const {
-    Known cell = value(v);
-    if (!cell) return std::nullopt;
-    return static_cast<std::int64_t>(*cell);
-  }
-
-  std::optional<std::int64_t> extent(const Value* view, int axis) const {
-    if (view->def || view->region != &kernel_.body) return std::nullopt;
-    Known cell = word(layout_.extent_word(view->index, axis));
-    if (!cell) return std::nullopt;
-    return static_cast<std::int64_t>(*cell);
-  }
-
-  Known compute(const Op& op) const {
-    const auto axis = static_cast<std::size_t>(op.integer("axis"));
-    switch (op.code) {
-    case Opcode::Constant: return constant_cell(op);
-    case Opcode::DimSize: return static_cast<Cell>(std::get<Dim>(*op.find("dim")).value());
-    case Opcode::ProgramId: return coordinates_[axis];
-    case Opcode::NumPrograms: return grid_known_ ? Known(static_cast<Cell>(grid_[axis])) : std::nullopt;
-    case Opcode::ViewExtent: {
-      auto e = extent(op.operand(0), static_cast<int>(axis));
-      return e ? Known(static_cast<Cell>(*e)) : std::nullopt;
-    }
-    case Opcode::ViewStride: {
-      const Value* view = op.operand(0);
-      if (view->def) return std::nullopt;
-      return word(layout_.stride_word(view->index, view->type.view_rank, static_cast<int>(axis)));
-    }
-    default: break;
-    }
-    if (!is_elementwise(op.code) || op.is(Opcode::PtrAdd)) return std::nullopt;
-    Cell operands[3] = {};
-    for (int i = 0; i < op.num_operands(); ++i) {
-      Known operand = value(op.operand(i));
-      if (!operand) return std::nullopt;
-      operands[i] = *operand;
-    }
-    const DType from = cell_dtype(op.operand(op.is(Opcode::Select) ? 1 : 0)->type);
-    const DType to = cell_dtype(op.result()->type);
-    if (op.is(Opcode::Cast)) return evaluate_cast(from, to, operands[0]);
-    if (op.is(Opcode::Bitcast)) return evaluate_bitcast(from, to, operands[0]);
-    if (!can_evaluate(op.code, from)) return std::nullopt;
-    return evaluate(op.code, from, operands[0], operands[1], operands[2]);
   }
 
   // --- Operations ---
@@ -227,7 +143,7 @@ private:
     OpClass cls = op.info().cls;
     if (cls == OpClass::Memory || cls == OpClass::Atomic) return add_memory(op, weight);
     if (cls == OpClass::Lookup) return add_lookup(op, weight);
-    if (op.num_results() == 1 && op.result()->type.is_scalar()) values_[op.result()] = compute(op);
+    if (op.num_results() == 1 && op.result()->type.is_scalar()) scalars_.follow(op);
     if (cls == OpClass::Unary || cls == OpClass::Predicate || cls == OpClass::Binary ||
         cls == OpClass::Compare || cls == OpClass::Ternary || cls == OpClass::Select)
       add_arithmetic(op, weight);
@@ -316,8 +232,8 @@ private:
       auto found = std::find(axes.begin(), axes.end(), axis);
       std::int64_t size =
           found == axes.end() ? 1 : tile.shape[static_cast<std::size_t>(found - axes.begin())].value();
-      auto whole = extent(view, axis);
-      auto offset = integer(offsets[static_cast<std::size_t>(axis)]);
+      auto whole = scalars_.extent(view, axis);
+      auto offset = scalars_.integer(offsets[static_cast<std::size_t>(axis)]);
       if (whole && offset) {
         __int128 begin = std::max<__int128>(0, *offset);
         __int128 end = std::min<__int128>(*whole, static_cast<__int128>(*offset) + size);
@@ -381,16 +297,16 @@ private:
   std::vector<Known> scalars(const std::vector<Value*>& from, std::size_t first) const {
     std::vector<Known> known;
     for (std::size_t i = first; i < from.size(); ++i)
-      known.push_back(from[i]->type.is_scalar() ? value(from[i]) : std::nullopt);
+      known.push_back(from[i]->type.is_scalar() ? scalars_.value(from[i]) : std::nullopt);
     return known;
   }
   void enter(const Region& region, std::size_t first_arg, const std::vector<Known>& known) {
     for (std::size_t i = first_arg; i < region.args.size(); ++i)
-      values_[region.args[i].get()] = i - first_arg < known.size() ? known[i - first_arg] : std::nullopt;
+      scalars_.set(region.args[i].get(), i - first_arg < known.size() ? known[i - first_arg] : std::nullopt);
   }
   void leave(const Op& op, const std::vector<Known>& known) {
     for (std::size_t i = 0; i < op.results.size(); ++i)
-      values_[op.results[i].get()] = i < known.size() ? known[i] : std::nullopt;
+      scalars_.set(op.results[i].get(), i < known.size() ? known[i] : std::nullopt);
   }
 
   // Passes on the extents in bounds of carried tiles.
@@ -413,7 +329,8 @@ private:
   }
 
   void walk_for(const Op& op, double weight) {
-    auto lower = integer(op.operand(0)), upper = integer(op.operand(1)), step = integer(op.operand(2));
+    auto lower = scalars_.integer(op.operand(0)), upper = scalars_.integer(op.operand(1)),
+         step = scalars_.integer(op.operand(2));
     std::vector<Known> carried = scalars(op.operands, 3);
     const Region& body = *op.region();
     ++depth_;
@@ -439,7 +356,7 @@ private:
         // The carried values are unknown after iterations that were not sampled.
         if (s.index != next) std::fill(carried.begin(), carried.end(), std::nullopt);
         enter(body, 1, carried);
-        values_[body.args[0].get()] = static_cast<Cell>(*lower + s.index * *step);
+        scalars_.set(body.args[0].get(), static_cast<Cell>(*lower + s.index * *step));
         walk_region(body, weight * s.weight);
         carried = scalars(body.terminator()->operands, 0);
         carry_tiles(body.terminator()->operands, 0, body.args, 1);
@@ -465,7 +382,7 @@ private:
   }
 
   void walk_if(const Op& op, double weight) {
-    if (auto taken = integer(op.operand(0))) {
+    if (auto taken = scalars_.integer(op.operand(0))) {
       const Region& region = *op.region(*taken ? 0 : 1);
       walk_region(region, weight);
       if (Op* yield = region.terminator()) {
@@ -486,7 +403,7 @@ private:
     if (!arg->type.is_view()) return std::nullopt;
     double bytes = arg->type.element_bytes();
     for (int axis = 0; axis < arg->type.view_rank; ++axis) {
-      auto e = extent(arg, axis);
+      auto e = scalars_.extent(arg, axis);
       if (!e) return std::nullopt;
       bytes *= static_cast<double>(*e);
     }
@@ -494,13 +411,8 @@ private:
   }
 
   const Kernel& kernel_;
-  ArgumentLayout layout_;
-  const KnownArguments& arguments_;
-  std::vector<std::int64_t> grid_;
-  bool grid_known_ = false;
+  KnownScalars scalars_;
   std::int64_t samples_per_axis_ = 1; // the largest number of programs evaluated along one axis
-  std::vector<Known> coordinates_;
-  std::unordered_map<const Value*, Known> values_;
   InBoundsExtents in_bounds_;
   Sums sums_, current_{0};
   int depth_ = 0;

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/passes/known_scalars.h>
 
 #include <cstdint>
 #include <optional>
@@ -24,12 +25,6 @@
 #include <vector>
 
 namespace kiln::passes {
-
-// The argument block of a launch (dsl/ir/arguments.h), as far as it is known. Empty: nothing is known.
-struct KnownArguments {
-  std::vector<std::optional<std::uint64_t>> words;
-  std::vector<std::int64_t> grid; // for kernels that define no grid; empty: unknown
-};
 
 // The bytes that one parameter's memory accesses move. `read` and `written` count every access, and `whole`
 // is the size of the view.

@@ -208,6 +208,25 @@ TEST_CASE("an expression of a Var keeps the value from when it was written") {
   CHECK(x == std::vector<float>{11, 5});
 }
 
+TEST_CASE("a Tile declared from a Var is a copy of its value") {
+  auto kernel = bound(
+      [](View<float, 1> x) {
+        Var<float> v = 1;
+        Var sums = full(2.0f, 4_c);
+        Tile number = v;
+        Tile copied = sums;
+        v = 5;
+        sums = sums * 3;
+        x.at(0).store(number);
+        x.at(1).store(sum(copied));
+        x.at(2).store(sum(Tile(sums)));
+      },
+      {});
+  std::vector<float> x(3);
+  Arguments().view(x.data(), {3}).run_on(*kernel, {1});
+  CHECK(x == std::vector<float>{1, 8, 24});
+}
+
 TEST_CASE("a tile assigned in a native loop unrolls") {
   auto kernel = recorded([](View<float, 1> x) {
     auto [i] = program_tile(x, BN);

@@ -1,16 +1,14 @@
-// Defines the control flow of kernels: for_range, while_loop, if_else, if_then and Var. (A native C++ `for`
-// or `if` runs while the kernel is recorded.)
+// Defines the loops of kernels: for_range and while_loop. (A native C++ `for` runs while the kernel is
+// recorded.) Branches are in branch.h, and Var, an alternative to the state of a loop, is in var.h.
 //
 //   auto acc = for_range(BK, n, zeros<float>(BM),
 //                        [&](auto k, auto acc) { return acc + x.tile(m, k).load(); });
 //   auto [a, b] = for_range(0, n, 1, state(a0, b0),
 //                           [&](auto i, auto a, auto b) { return state(a + b, b * i); });
-//   Var<float> best = 0;
-//   for_range(BK, n, [&](auto k) { best = max(best, max(x.tile(k).load())); });
 //
 // The state of a loop is the value that each iteration passes to the next. The body takes the state and
 // returns the next one, which has the same dtypes and dimensions. Several values become one state with
-// state(a, b), which the body may take as separate parameters. Branches can return states too.
+// state(a, b), which the body may take as separate parameters.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -47,10 +45,6 @@ concept LoopBound = Operand<X> || IsRange<X>;
 
 template <class X>
 inline constexpr bool is_bound = IsRange<X> || IsPoison<X> || is_integer_scalar<X> || IsDimension<X>;
-
-// Whether a body whose result has type Next returned nothing, as the body of a loop without a state must.
-// Poison, the result of a mistake that was already reported, passes.
-template <class Next> inline constexpr bool returns_nothing = std::is_void_v<Next> || IsPoison<Next>;
 
 // Records a bound or step as an i64 scalar.
 template <class X> Handle index_handle(const X& x) {
@@ -349,219 +343,6 @@ auto while_loop(const S& initial, const C& condition, const F& body,
 template <class C, class F> void while_loop(const C&, const F&) {
   static_assert(detail::never<F>, "while_loop takes the state first: while_loop(state, condition, body)");
 }
-
-namespace detail {
-template <class C> inline constexpr bool is_host_condition = Number<C> || IsDimension<C>;
-template <class C>
-inline constexpr bool is_condition =
-    is_host_condition<C> || IsPoison<C> || (operand_shape_t<C>::rank == 0 && is_bool_operand<C>);
-template <class F> inline constexpr bool is_branch = requires(const F& f) { f(); };
-
-// Returns a null pointer to the result type of a branch, or Poison if F cannot be called without arguments.
-template <class F> auto branch_result() {
-  if constexpr (is_branch<F>)
-    return static_cast<decltype(std::declval<const F&>()())*>(nullptr);
-  else
-    return static_cast<Poison*>(nullptr);
-}
-template <class F> using branch_t = std::remove_pointer_t<decltype(branch_result<F>())>;
-
-template <class A, class B> constexpr bool branches_agree() {
-  if constexpr (IsPoison<A> || IsPoison<B>)
-    return true;
-  else if constexpr (std::is_void_v<A> || std::is_void_v<B>)
-    return std::is_void_v<A> && std::is_void_v<B>;
-  else if constexpr (is_state<A>)
-    return returns<state_t<A>, B>;
-  else
-    return true;
-}
-} // namespace detail
-
-// Runs then() if the condition, a scalar bool, is true, and otherwise() if it is false. Only the branch that
-// is taken accesses memory. Returns the result of that branch. Both branches must return the same dtypes and
-// dimensions, or nothing.
-template <class C, class T, class F>
-  requires detail::Operand<C>
-auto if_else(const C& condition, const T& then, const F& otherwise,
-             detail::Location loc = detail::Location::current()) {
-  using namespace detail;
-  static_assert(!is_host_condition<C>, "this condition is known while recording: write a native if");
-  static_assert(
-      is_condition<C>,
-      "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
-  constexpr bool branches = is_branch<T> && is_branch<F>;
-  static_assert(branches, "a branch is a function without parameters, [&] { return a; }: to choose between "
-                          "values write where(condition, a, b)");
-  using A = branch_t<T>;
-  using B = branch_t<F>;
-  constexpr bool states = std::is_void_v<A> || is_state<A>;
-  static_assert(states,
-                "a branch returns a tile, a number, or several of them as state(a, b), not a std::tuple");
-  constexpr bool agree = branches_agree<A, B>();
-  static_assert(agree, "both branches of if_else must return the same dtype and dimensions, or nothing");
-  if constexpr (std::is_void_v<A>) {
-    if constexpr (!is_host_condition<C> && !IsPoison<C> && is_condition<C> && branches && agree) {
-      set_location(loc);
-      RegionOp op(ir::Opcode::If, {as_tile(condition).record()}, {});
-      op.enter(nullptr);
-      then();
-      op.leave({});
-      op.enter(nullptr);
-      otherwise();
-      op.leave({});
-      op.finish(nullptr, 0, nullptr);
-    }
-  } else if constexpr (!states) {
-    return poison_like<A>{};
-  } else if constexpr (is_host_condition<C> || IsPoison<C> || !is_condition<C> || !branches || !agree ||
-                       is_poisoned<state_t<A>> || is_poisoned<B>) {
-    return poison_like<state_t<A>>{};
-  } else {
-    set_location(loc);
-    using State = state_t<A>;
-    using Traits = StateTraits<State>;
-    Handle handles[Traits::count];
-    RegionOp op(ir::Opcode::If, {as_tile(condition).record()}, {});
-    op.enter(nullptr);
-    Traits::handles(to_state(then()), handles);
-    op.leave({handles, Traits::count});
-    op.enter(nullptr);
-    state_handles<State>(otherwise(), handles);
-    op.leave({handles, Traits::count});
-    op.finish(Traits::types, Traits::count, handles);
-    return Traits::make(handles);
-  }
-}
-
-// Runs body(), which returns nothing, if the condition, a scalar bool, is true.
-template <class C, class F>
-  requires detail::Operand<C>
-void if_then(const C& condition, const F& body, detail::Location loc = detail::Location::current()) {
-  using namespace detail;
-  static_assert(!is_host_condition<C>, "this condition is known while recording: write a native if");
-  static_assert(
-      is_condition<C>,
-      "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
-  static_assert(is_branch<F>, "the body of if_then is a function without parameters: [&] { ... }");
-  constexpr bool effects = returns_nothing<branch_t<F>>;
-  static_assert(effects, "the result of if_then's body is not used: write if_else, or return nothing");
-  if constexpr (!is_host_condition<C> && !IsPoison<C> && is_condition<C> && is_branch<F> && effects)
-    if_else(condition, body, [] {}, loc);
-}
-
-// Reports a missing and an additional branch.
-template <class C, class T> Poison if_else(const C&, const T&) {
-  static_assert(detail::never<T>, "if_else takes two branches: with one write if_then(condition, body)");
-  return {};
-}
-template <class C, class T, class F>
-  requires(detail::Operand<C> && detail::is_branch<F>)
-void if_then(const C&, const T&, const F&) {
-  static_assert(detail::never<F>,
-                "if_then takes one branch: with two write if_else(condition, then, otherwise)");
-}
-
-// --- Assignable state --------------------------------------------------------------------------------------
-
-namespace detail {
-template <class T> struct VarTile {
-  using type = Tile<T>;
-};
-template <class T, auto... D> struct VarTile<Tile<T, D...>> {
-  using type = tile_t<T, shape_t<Tile<T, D...>>>;
-};
-} // namespace detail
-
-// A variable that the bodies of loops and branches can assign without passing it in their state. Var<float>
-// is a scalar, Var<Tile<float, BM>> a tile; `Var sums = zeros<float>(BM);` deduces the type. A Var keeps its
-// dtype and dimensions: assigned numbers are converted to the dtype, and assigned tiles broadcast to the
-// dimensions.
-template <class T> class Var : public tile_functions::Associated {
-public:
-  using tile_type = typename detail::VarTile<T>::type;
-  using kiln_element = detail::element_t<tile_type>;
-  using kiln_shape = detail::shape_t<tile_type>;
-
-  template <class X>
-    requires detail::Operand<X>
-  Var(const X& initial, detail::Location loc = detail::Location::current())
-      : id_((detail::set_location(loc), detail::variable_create(to_handle(initial)))) {
-    static_assert(keeps_dtype<X>, "a Var keeps its dtype: write cast<T>(value)");
-    static_assert(keeps_shape<X>, "a Var keeps its dimensions: the value's must be the same, or 1");
-  }
-  // This is a template, so that the error appears only where the constructor is used.
-  template <class V = void> Var() : id_(0) {
-    static_assert(detail::never<V>, "a Var needs an initial value: Var<float> best = 0");
-  }
-  Var(const Var& other) : id_(detail::variable_create(other.record())) {}
-  ~Var() { detail::variable_destroy(id_); }
-
-  template <class X>
-    requires detail::Operand<X>
-  Var& operator=(const X& x) {
-    static_assert(keeps_dtype<X>, "a Var keeps its dtype: write cast<T>(value)");
-    static_assert(keeps_shape<X>, "a Var keeps its dimensions: the value's must be the same, or 1");
-    detail::variable_assign(id_, to_handle(x));
-    return *this;
-  }
-  Var& operator=(const Var& other) {
-    detail::variable_assign(id_, other.record());
-    return *this;
-  }
-
-  // Returns the current value. Expressions take this copy, so that they do not change when the variable does.
-  tile_type kiln_snapshot() const { return tile_type(record()); }
-  operator tile_type() const { return kiln_snapshot(); }
-  detail::Handle record(detail::Location = {}) const { return detail::variable_read(id_); }
-
-  template <class I> Poison operator[](const I&) const {
-    static_assert(detail::never<I>,
-                  "a tile is not indexed with []: select single elements when they are loaded, "
-                  "view.at(i, j).load(), or reduce the tile, as in sum(x, BN)");
-    return {};
-  }
-  // Report the use as a native condition, and a cast of the host, as in (float)best.
-  template <class B>
-    requires std::is_same_v<B, bool>
-  explicit operator B() const noexcept(detail::NoTruthValue<Var, B>::value) {
-    return false;
-  }
-  template <class B>
-    requires(detail::Number<B> && !std::is_same_v<B, bool>)
-  explicit operator B() const {
-    static_assert(detail::never<B>, "a cast of C++ does not convert a tile: write cast<float>(x), with the "
-                                    "dtype in angle brackets");
-    return {};
-  }
-
-private:
-  // These functions are conditions of static_assert. Poison satisfies them.
-  template <class X> static constexpr bool dtype_fits() {
-    if constexpr (detail::IsPoison<X>)
-      return true;
-    else if constexpr (detail::Number<X>)
-      return detail::number_rank<X> <= detail::class_rank(dtype_of<kiln_element>);
-    else
-      return detail::operand_dtype<X>() == dtype_of<kiln_element> && !detail::is_pointer_tile<X>;
-  }
-  template <class X> static constexpr bool keeps_dtype = dtype_fits<X>();
-  template <class X>
-  static constexpr bool keeps_shape = detail::broadcasts_to<detail::operand_shape_t<X>, kiln_shape>;
-
-  template <class X> static detail::Handle to_handle(const X& x) {
-    if constexpr (detail::IsPoison<X> || !keeps_dtype<X> || !keeps_shape<X>)
-      return {};
-    else
-      return detail::emit_convert(detail::as_operand<kiln_element>(x).record(),
-                                  detail::type_info<kiln_element, kiln_shape>);
-  }
-  std::uint64_t id_;
-};
-template <class X>
-  requires detail::TileLike<X>
-Var(X) -> Var<detail::tile_of_t<X>>;
-template <detail::Number N> Var(N) -> Var<typename detail::ElementOf<detail::own_dtype<N>>::type>;
 
 } // namespace kiln
 KILN_API_END
