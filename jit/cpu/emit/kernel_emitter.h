@@ -143,6 +143,7 @@ private:
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                            const Indices& at);
   void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
+  bool store_runs(llvm::Value* bits, llvm::Value* address, llvm::Align align, llvm::Value* mask);
   std::optional<ColumnLimit> known_limit(const Nest& nest, const ir::Op& op, const Indices& at) const;
   bool holds_in_fast_part(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent,

@@ -22,6 +22,8 @@ namespace {
 // The largest number of operations of a step, which bounds the time to compile.
 constexpr int max_operations = 1000, function_operations = 25;
 
+constexpr std::int64_t max_width = 16; // a row of 15 elements and one of padding
+
 // The row or column, with an axis of one element, that a reshape repeats in narrow rows along the
 // last axis of `domain`; null if `op` is something else.
 const ir::Value* repeated_operand(const ir::Op& op, const std::vector<std::int64_t>& domain) {
@@ -64,10 +66,11 @@ int KernelEmitter::width_of_narrow_rows(const Nest& nest) const {
   };
   for (const Root& root : nest.roots) {
     if (root.carries_values()) return 0;
+    if (root.kind == Root::Kind::Store && root.op->mask()) visit(visit, root.op->mask());
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value());
   }
-  if (!one_width || width < 2 || width >= 16 || nest.lanes < 4) return 0;
+  if (!one_width || width < 2 || width > max_width || nest.lanes < 4) return 0;
   const std::int64_t step = std::lcm<std::int64_t>(width, nest.lanes);
   return domain.back() % step == 0 && step / nest.lanes * operations <= max_operations
              ? static_cast<int>(width)

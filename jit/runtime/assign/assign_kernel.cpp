@@ -44,7 +44,10 @@ public:
     std::vector<std::int64_t> axes;
     for (int a = 0; a < key_.rank; ++a)
       if (in_tile(a)) axes.push_back(a);
-    builder_.create(Opcode::ViewStore, operands, {})->set("axes", axes);
+    if (key_.width < key_.narrow) operands.push_back(outside_padding());
+    ir::Op* store = builder_.create(Opcode::ViewStore, operands, {});
+    store->set("axes", axes);
+    if (key_.width < key_.narrow) store->set("has_mask", std::int64_t{1});
     put_shape(recording_.kernel->body);
     return std::move(recording_.kernel);
   }
@@ -82,6 +85,20 @@ private:
     op->set("dims", dims);
     for (int a = 0; a < key_.rank; ++a)
       offsets_.push_back(op->result(a));
+  }
+
+  // The mask of the elements that are not padding between narrow rows.
+  Value* outside_padding() {
+    const ir::Shape row{ir::Dim(key_.narrow)};
+    ir::Op* column = builder_.create(Opcode::Arange, {}, {Type::tile(DType::I32, row)});
+    column->set("start", std::int64_t{0});
+    Value* width = builder_.splat(builder_.constant(DType::I32, std::int64_t{key_.width}), row);
+    Value* inside = builder_.binary(Opcode::Lt, column->result(), width);
+    ir::Shape rows = shape_;
+    rows.back() = ir::Dim(this->rows(key_.rank - 1));
+    rows.push_back(ir::Dim(key_.narrow));
+    inside = builder_.broadcast(inside, rows);
+    return builder_.create(Opcode::Reshape, {inside}, {inside->type.with_shape(shape_)})->result();
   }
 
   // Loads the operand's part of the program's tile. Only axes along which the operand varies are loaded.
