@@ -55,7 +55,7 @@ int KernelEmitter::width_of_narrow_rows(const Nest& nest) const {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || !seen.insert(v).second) return;
     operations += has_long_latency(*v->def) ? function_operations : 1;
-    if (repeated_operand(*v->def, domain)) {
+    if (repeated_operand(*v->def, domain) || load_of_rows(*v->def, domain)) {
       const std::int64_t here = v->def->operand(0)->type.shape.back().value();
       one_width &= width == 0 || width == here;
       width = here;
@@ -84,7 +84,7 @@ Value* KernelEmitter::narrow_rows(Nest& nest, const ir::Op& op, const Indices& a
       !at.back().direct)
     return nullptr;
   const ir::Value* repeated = repeated_operand(op, nest.domain);
-  if (!repeated) return nullptr;
+  if (!repeated) return rows_apart(nest, op, at);
   Indices inside = at;
   inside.push_back(Index{b_.getInt64(0)});
   for (std::size_t a = 0; a + 2 < inside.size(); ++a)

@@ -120,12 +120,16 @@ void merge_narrow_rows(AssignPlan& plan) {
   const auto follows = [&](const AssignPlan::View& v) { return v.strides[row] == apart * v.strides[column]; };
   for (int v = 0; v < plan.view_count; ++v)
     if (const auto& view = plan.views[v];
-        !follows(view) && view.strides[row] != 0 && view.strides[column] != 0)
+        !follows(view) && view.strides[row] != 0 && view.strides[column] != 0 && view.strides[column] != 1)
       return;
   plan.narrow = static_cast<int>(apart);
   plan.width = static_cast<int>(width);
   const auto merge = [&](AssignPlan::View& v) {
-    v.along_rows = follows(v) ? AlongRows::All : v.strides[row] == 0 ? AlongRows::Row : AlongRows::Column;
+    v.along_rows = follows(v)               ? AlongRows::All
+                   : v.strides[row] == 0    ? AlongRows::Row
+                   : v.strides[column] == 0 ? AlongRows::Column
+                                            : AlongRows::Apart;
+    v.row_stride = v.strides[row];
     if (v.along_rows != AlongRows::Column) v.strides[row] = v.strides[column];
   };
   merge(plan.out);

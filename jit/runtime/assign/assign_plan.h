@@ -7,8 +7,9 @@ namespace kiln::detail {
 
 // How a view lies along the last axis of the kernel. If that axis is made of narrow rows, one after the other
 // in memory, a view either varies along all of it, or repeats one row for all rows, or repeats one element of
-// a column along each row.
-enum class AlongRows : std::uint8_t { All, Row, Column };
+// a column along each row. A view whose rows are another distance apart than those of the output varies along
+// all of it as well, but has two axes: one of rows and one of columns.
+enum class AlongRows : std::uint8_t { All, Row, Column, Apart };
 
 // The kernel's axes, outermost first, and the strides of all views along them. A stride is zero where a view
 // broadcasts. If `narrow` is positive, the last axis is made of rows of this many elements, of which the first
@@ -21,6 +22,7 @@ struct AssignPlan {
     std::int64_t strides[max_rank];
     DType dtype;
     AlongRows along_rows;
+    std::int64_t row_stride = 0; // AlongRows::Apart
   };
   View out;
   int view_count = 0; // number of operands that are views; they are in the order of the operands
@@ -45,7 +47,7 @@ struct AssignPlan {
 // The key of a compiled variant, besides the type of the expression. Keys are compared as bytes.
 struct AssignKey {
   std::uint8_t rank;
-  std::uint8_t narrow;   // as in AssignPlan
+  std::uint8_t narrow; // as in AssignPlan
   std::uint8_t width;
   std::uint8_t out_unit; // 1: the innermost stride is 1
   std::uint8_t tile_log[max_rank];
