@@ -1,10 +1,10 @@
 // Emits loads and stores of vectors that span several narrow rows with padding between them.
 //
 // The lanes of the padding must not be written, and rows that are a run-time distance apart are loaded one
-// after the other into the lanes of one vector. AVX-512 has masked loads and stores of all elements. The masked
-// stores of AVX2 are slow on many processors and have no elements of one or two bytes, so that each row is
-// loaded and stored as one or two shorter vectors there: 3 elements as two pairs that overlap, 7 as two groups
-// of four.
+// after the other into the lanes of one vector. AVX-512 has masked loads and stores of all elements. The
+// masked stores of AVX2 are slow on many processors and have no elements of one or two bytes, so that each
+// row is loaded and stored as one or two shorter vectors there: 3 elements as two pairs that overlap, 7 as
+// two groups of four.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/passes/axes.h>
 
@@ -86,8 +86,8 @@ Value* KernelEmitter::rows_apart(Nest& nest, const ir::Op& reshape, const Indice
   return load_runs(nest, load->result()->type.dtype, address, stride, width);
 }
 
-// Loads the current vector from rows of `width` elements that are `stride` elements apart. Lanes past the width
-// of a row are zero.
+// Loads the current vector from rows of `width` elements that are `stride` elements apart. Lanes past the
+// width of a row are zero.
 Value* KernelEmitter::load_runs(Nest& nest, DType dtype, Value* address, Value* stride, int width) {
   llvm::Type* element = memory_type(context_, dtype);
   const llvm::Align align(static_cast<unsigned>(size_of(dtype)));

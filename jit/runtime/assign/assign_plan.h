@@ -12,8 +12,8 @@ namespace kiln::detail {
 enum class AlongRows : std::uint8_t { All, Row, Column, Apart };
 
 // The kernel's axes, outermost first, and the strides of all views along them. A stride is zero where a view
-// broadcasts. If `narrow` is positive, the last axis is made of rows of this many elements, of which the first
-// `width` belong to the output and the others are padding between its rows.
+// broadcasts. If `narrow` is positive, the last axis is made of rows of this many elements, of which the
+// first `width` belong to the output and the others are padding between its rows.
 struct AssignPlan {
   int rank = 0; // at least 1
   std::int64_t extents[max_rank];

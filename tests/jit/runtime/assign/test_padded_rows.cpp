@@ -1,4 +1,4 @@
-// Tests expressions on narrow rows of wider matrices, whose padding must not be written, nor influence results.
+// Tests expressions on narrow rows of wider matrices: padding is not written, and does not influence results.
 #include "dsl/guarded_memory.h"
 #include "evaluate_assign.h"
 #include "jit/cpu/other_cpus.h"
