@@ -106,8 +106,8 @@ private:
               stream_.synchronize();
             }};
   }
-  // The rows of at least `elements` elements, so that a case and its neighbour are on the same side of the size
-  // from which on results bypass the caches.
+  // The rows of at least `elements` elements, so that a case and its neighbour are on the same side of the
+  // size from which on results bypass the caches.
   static std::int64_t rows_of(std::int64_t columns) { return (elements + columns - 1) / columns; }
   Work over(const Kernel& kernel, std::int64_t columns) {
     return over(kernel, in(rows_of(columns), columns), out(rows_of(columns), columns));

@@ -55,7 +55,7 @@ const ir::Op* KernelEmitter::load_of_rows(const ir::Op& reshape,
 // Evaluates the current vector of such rows; null if `reshape` is something else.
 Value* KernelEmitter::rows_apart(Nest& nest, const ir::Op& reshape, const Indices& at) {
   const ir::Op* load = load_of_rows(reshape, nest.domain);
-  if (!load) return nullptr;
+  if (!load || reshape.operand(0)->type.shape.back().value() != nest.narrow) return nullptr;
   Value* first = b_.CreateExactSDiv(nest.step, b_.getInt64(static_cast<std::uint64_t>(nest.narrow)));
   Indices inside = at;
   inside.back() = Index{first, true, nullptr, nest.hoist_depth, false, nest.narrow};
@@ -70,9 +70,7 @@ Value* KernelEmitter::rows_apart(Nest& nest, const ir::Op& reshape, const Indice
   };
   int width = nest.narrow; // without the columns that the load masks off
   for (int c = 0; load->mask() && c < nest.narrow; ++c) {
-    Indices there = at_column(c);
-    there[row] = Index{b_.getInt64(0)};
-    auto* wanted = llvm::dyn_cast<llvm::ConstantInt>(element(nest, load->mask(), there));
+    auto* wanted = llvm::dyn_cast<llvm::ConstantInt>(element(nest, load->mask(), at_column(c)));
     if (!wanted || (wanted->isOne() && c > width)) return nullptr; // not a constant number of columns
     if (wanted->isZero()) width = std::min(width, c);
   }
