@@ -5,6 +5,7 @@
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
+#include <kiln/kiln.h>
 
 #include <cstring>
 #include <limits>
@@ -124,5 +125,35 @@ TEST_CASE("narrow rows of wider matrices equal the result of plain loops, and th
     check_padded_rows<f16>(random, *target, 1);
     check_padded_rows<std::int8_t>(random, *target, 2);
     check_padded_rows<double>(random, *target, 1);
+  }
+}
+
+TEST_CASE("narrow rows that a kernel loads with a mask of rows or columns and reshapes are masked") {
+  const auto masked = kernel("masked", [](View<const float, 2> x, View<float, 2> y) {
+    Tile r = expand<1>(arange(512_c)), c = expand<0>(arange(3_c));
+    auto rows = x.tile(offset(512_c, 0), offset(3_c, 0));
+    auto store = [&](int line, auto mask) {
+      y.tile(line, offset(1536_c, 0)).store(reshape(rows.load(broadcast(mask, 512_c, 3_c)), 1536_c));
+    };
+    store(0, r < 300);
+    store(1, c < 2);
+    store(2, (c < 2) & (r < 300));
+    store(3, c != 1);
+  });
+  std::vector<float> x(400 * 5), y(4 * 1530);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(i + 1);
+  Stream stream;
+  masked.launch(stream, {}, Grid{1}, TensorView<const float, 2>(x.data() + 1, {400, 3}, {5, 1}),
+                TensorView(y, {4, 1530}));
+  stream.synchronize();
+  for (int e = 0; e < 1530; ++e) {
+    const int r = e / 3, c = e % 3;
+    const float v = r < 400 ? x[static_cast<std::size_t>(5 * r + 1 + c)] : 0;
+    const bool wanted[] = {r < 300, c < 2, c < 2 && r < 300, c != 1};
+    for (int line = 0; line < 4; ++line) {
+      CAPTURE(line, r, c);
+      REQUIRE(y[static_cast<std::size_t>(1530 * line + e)] == (wanted[line] ? v : 0));
+    }
   }
 }
