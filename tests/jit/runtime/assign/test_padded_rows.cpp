@@ -130,7 +130,8 @@ TEST_CASE("narrow rows of wider matrices equal the result of plain loops, and th
 
 TEST_CASE("narrow rows that a kernel loads with a mask of rows or columns and reshapes are masked") {
   const auto masked = kernel("masked", [](View<const float, 2> x, View<float, 2> y) {
-    Tile r = expand<1>(arange(512_c)), c = expand<0>(arange(3_c));
+    Tile r = expand<1>(arange(512_c));
+    Tile c = expand<0>(arange(3_c));
     auto rows = x.tile(offset(512_c, 0), offset(3_c, 0));
     auto store = [&](int line, auto mask) {
       y.tile(line, offset(1536_c, 0)).store(reshape(rows.load(broadcast(mask, 512_c, 3_c)), 1536_c));
