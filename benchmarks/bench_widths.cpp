@@ -106,9 +106,11 @@ private:
               stream_.synchronize();
             }};
   }
+  // The rows of at least `elements` elements, so that a case and its neighbour are on the same side of the
+  // size from which on results bypass the caches.
+  static std::int64_t rows_of(std::int64_t columns) { return (elements + columns - 1) / columns; }
   Work over(const Kernel& kernel, std::int64_t columns) {
-    const std::int64_t rows = std::max<std::int64_t>(1, elements / columns);
-    return over(kernel, in(rows, columns), out(rows, columns));
+    return over(kernel, in(rows_of(columns), columns), out(rows_of(columns), columns));
   }
   Work flat() {
     return over([this](In x, Out y) { assign(stream_, y, relu(x + T(0.25f))); }, 4096);
@@ -168,7 +170,7 @@ private:
         const std::string what = named(fmt::format("{} narrow rows of {}", name, columns));
         if (wanted(what)) compare(what, 4, over(kernel, columns), flat());
       }
-      const std::int64_t rows = elements / columns;
+      const std::int64_t rows = rows_of(columns);
       const std::string padded = named(fmt::format("assign padded narrow rows of {}", columns));
       if (wanted(padded) && columns % 2 == 1) { // in rows of one more element
         Kernel scale = [this](In x, Out y) { assign(stream_, y, relu(x * T(0.5f))); };
@@ -176,6 +178,11 @@ private:
                 over(scale, in(rows, columns + 1).slice(1, 0, columns),
                      out(rows, columns + 1).slice(1, 0, columns)),
                 flat());
+      }
+      const std::string cut = named(fmt::format("assign cut narrow rows of {}", columns));
+      if (wanted(cut) && columns % 2 == 1) { // from rows of one more element to rows that follow one another
+        Kernel scale = [this](In x, Out y) { assign(stream_, y, relu(x * T(0.5f))); };
+        compare(cut, 2, over(scale, in(rows, columns + 1).slice(1, 0, columns), out(rows, columns)), flat());
       }
       const std::string planes = named(fmt::format("assign planes narrow rows of {}", columns));
       if (wanted(planes)) { // from planes to interleaved channels

@@ -108,6 +108,12 @@ private:
   llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* flat_element(Nest& nest, const ir::Value* x, const Index& number);
 
+  // padded_rows.cpp: vectors that span several narrow rows with padding between them
+  const ir::Op* load_of_rows(const ir::Op& reshape, const std::vector<std::int64_t>& domain) const;
+  llvm::Value* rows_apart(Nest& nest, const ir::Op& reshape, const Indices& at);
+  llvm::Value* load_runs(Nest& nest, DType dtype, llvm::Value* address, llvm::Value* stride, int width);
+  llvm::Value* load_run(llvm::Value* into, llvm::Value* address, llvm::Align align, int lane, int count);
+  bool store_runs(llvm::Value* bits, llvm::Value* address, llvm::Align align, llvm::Value* mask);
   // narrow_rows.cpp: vectors that span several narrow rows
   int width_of_narrow_rows(const Nest& nest) const;
   llvm::Value* narrow_rows(Nest& nest, const ir::Op& op, const Indices& at);

@@ -335,6 +335,7 @@ void KernelEmitter::store_access(Nest& nest, const Access& access, DType t, Valu
   }
   Value* bits = to_memory(b_, numbers_, widen(b_, value, nest.lanes), t);
   if (access.step == 1) {
+    if (mask && store_runs(bits, access.address, align, mask)) return;
     if (mask)
       b_.CreateMaskedStore(bits, access.address, align, widen(b_, mask, nest.lanes));
     else if (nest.streaming)

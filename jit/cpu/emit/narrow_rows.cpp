@@ -22,6 +22,8 @@ namespace {
 // The largest number of operations of a step, which bounds the time to compile.
 constexpr int max_operations = 1000, function_operations = 25;
 
+constexpr std::int64_t max_width = 16; // a row of 15 elements and one of padding
+
 // The row or column, with an axis of one element, that a reshape repeats in narrow rows along the
 // last axis of `domain`; null if `op` is something else.
 const ir::Value* repeated_operand(const ir::Op& op, const std::vector<std::int64_t>& domain) {
@@ -53,7 +55,7 @@ int KernelEmitter::width_of_narrow_rows(const Nest& nest) const {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || !seen.insert(v).second) return;
     operations += has_long_latency(*v->def) ? function_operations : 1;
-    if (repeated_operand(*v->def, domain)) {
+    if (repeated_operand(*v->def, domain) || load_of_rows(*v->def, domain)) {
       const std::int64_t here = v->def->operand(0)->type.shape.back().value();
       one_width &= width == 0 || width == here;
       width = here;
@@ -64,10 +66,11 @@ int KernelEmitter::width_of_narrow_rows(const Nest& nest) const {
   };
   for (const Root& root : nest.roots) {
     if (root.carries_values()) return 0;
+    if (root.kind == Root::Kind::Store && root.op->mask()) visit(visit, root.op->mask());
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value());
   }
-  if (!one_width || width < 2 || width >= 16 || nest.lanes < 4) return 0;
+  if (!one_width || width < 2 || width > max_width || nest.lanes < 4) return 0;
   const std::int64_t step = std::lcm<std::int64_t>(width, nest.lanes);
   return domain.back() % step == 0 && step / nest.lanes * operations <= max_operations
              ? static_cast<int>(width)
@@ -81,7 +84,7 @@ Value* KernelEmitter::narrow_rows(Nest& nest, const ir::Op& op, const Indices& a
       !at.back().direct)
     return nullptr;
   const ir::Value* repeated = repeated_operand(op, nest.domain);
-  if (!repeated) return nullptr;
+  if (!repeated) return rows_apart(nest, op, at);
   Indices inside = at;
   inside.push_back(Index{b_.getInt64(0)});
   for (std::size_t a = 0; a + 2 < inside.size(); ++a)

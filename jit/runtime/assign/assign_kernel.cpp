@@ -44,7 +44,10 @@ public:
     std::vector<std::int64_t> axes;
     for (int a = 0; a < key_.rank; ++a)
       if (in_tile(a)) axes.push_back(a);
-    builder_.create(Opcode::ViewStore, operands, {})->set("axes", axes);
+    if (has_padding()) operands.push_back(reshape(outside_padding(rows_of(shape_))));
+    ir::Op* store = builder_.create(Opcode::ViewStore, operands, {});
+    store->set("axes", axes);
+    if (has_padding()) store->set("has_mask", std::int64_t{1});
     put_shape(recording_.kernel->body);
     return std::move(recording_.kernel);
   }
@@ -67,7 +70,8 @@ private:
         continue;
       }
       AssignKey::View v = key_.views[view++];
-      body.add_arg(Type::view(leaf.dtype, std::max(1, std::popcount(v.full)), true, layout(v.unit)));
+      const int axes = std::popcount(v.full) + (v.along_rows == AlongRows::Apart);
+      body.add_arg(Type::view(leaf.dtype, std::max(1, axes), true, layout(v.unit)));
     }
   }
 
@@ -84,6 +88,26 @@ private:
       offsets_.push_back(op->result(a));
   }
 
+  bool has_padding() const { return key_.width < key_.narrow; }
+  // The shape with an axis of rows and one of columns for the axis of narrow rows.
+  ir::Shape rows_of(ir::Shape shape) const {
+    shape.back() = ir::Dim(rows(key_.rank - 1));
+    shape.push_back(ir::Dim(key_.narrow));
+    return shape;
+  }
+  Value* reshape(Value* rows) {
+    return builder_.create(Opcode::Reshape, {rows}, {rows->type.with_shape(shape_)})->result();
+  }
+  // The mask of the elements that are not padding, in a shape whose last axis is that of columns.
+  Value* outside_padding(const ir::Shape& shape) {
+    const ir::Shape row{ir::Dim(key_.narrow)};
+    ir::Op* column = builder_.create(Opcode::Arange, {}, {Type::tile(DType::I32, row)});
+    column->set("start", std::int64_t{0});
+    Value* width = builder_.splat(builder_.constant(DType::I32, std::int64_t{key_.width}), row);
+    Value* inside = builder_.binary(Opcode::Lt, column->result(), width);
+    return builder_.broadcast(inside, shape);
+  }
+
   // Loads the operand's part of the program's tile. Only axes along which the operand varies are loaded.
   Value* load(Value* view, AssignKey::View kind) {
     std::vector<Value*> operands{view};
@@ -94,19 +118,27 @@ private:
       const auto along = is_narrow(a) ? kind.along_rows : AlongRows::All;
       Value* offset = offsets_[static_cast<std::size_t>(a)];
       if (along == AlongRows::Row) offset = builder_.index(0);
-      if (along == AlongRows::Column) // programs begin with whole rows
+      if (along == AlongRows::Column || along == AlongRows::Apart) // programs begin with whole rows
         offset = builder_.binary(Opcode::Div, offset, builder_.index(key_.narrow));
       if (in_tile(a)) {
         axes.push_back(static_cast<std::int64_t>(operands.size()) - 1);
-        loaded.push_back(along == AlongRows::Row      ? ir::Dim(key_.narrow)
-                         : along == AlongRows::Column ? ir::Dim(rows(a))
-                                                      : extent(a));
+        loaded.push_back(along == AlongRows::Row   ? ir::Dim(key_.narrow)
+                         : along == AlongRows::All ? extent(a)
+                                                   : ir::Dim(rows(a)));
       }
       operands.push_back(offset);
+      if (along == AlongRows::Apart) {
+        axes.push_back(static_cast<std::int64_t>(operands.size()) - 1);
+        loaded.push_back(ir::Dim(key_.narrow));
+        operands.push_back(builder_.index(0));
+      }
     }
     if (operands.size() == 1) operands.push_back(builder_.index(0));
+    const bool masked = kind.along_rows == AlongRows::Apart && has_padding();
+    if (masked) operands.push_back(outside_padding(loaded));
     ir::Op* op = builder_.create(Opcode::ViewLoad, operands, {Type::tile(view->type.dtype, loaded)});
     op->set("axes", axes);
+    if (masked) op->set("has_mask", std::int64_t{1});
     Value* v = op->result();
     if (loaded.empty()) {
       v = builder_.splat(v, shape_);
@@ -125,13 +157,12 @@ private:
         ++axis;
       }
       if (kind.along_rows != AlongRows::All) { // rows and columns are two axes until they are repeated
-        expand(kind.along_rows == AlongRows::Row ? axis - 1 : axis);
-        whole.back() = ir::Dim(rows(key_.rank - 1));
-        whole.push_back(ir::Dim(key_.narrow));
+        if (kind.along_rows == AlongRows::Row) expand(axis - 1);
+        if (kind.along_rows == AlongRows::Column) expand(axis);
+        whole = rows_of(whole);
       }
       v = builder_.broadcast(v, whole);
-      if (kind.along_rows != AlongRows::All)
-        v = builder_.create(Opcode::Reshape, {v}, {v->type.with_shape(shape_)})->result();
+      if (kind.along_rows != AlongRows::All) v = reshape(v);
     }
     v->type.shape = placeholder_; // put_shape replaces it
     return v;
@@ -226,9 +257,17 @@ int pack_assign(std::uint64_t* words, const AssignSite& site, const AssignPlan& 
     *next++ = reinterpret_cast<std::uint64_t>(v.data);
     int count = 0;
     std::int64_t strides[max_rank];
-    for (int a = 0; a < plan.rank; ++a)
-      if (all || v.strides[a] != 0)
-        *next++ = static_cast<std::uint64_t>(plan.extent_of(v, a)), strides[count++] = v.strides[a];
+    for (int a = 0; a < plan.rank; ++a) {
+      if (!all && v.strides[a] == 0) continue;
+      if (v.along_rows == AlongRows::Apart && a == plan.rank - 1) {
+        *next++ = static_cast<std::uint64_t>((plan.extents[a] - 1) / plan.narrow + 1);
+        *next++ = static_cast<std::uint64_t>(plan.width);
+        strides[count++] = v.row_stride;
+      } else {
+        *next++ = static_cast<std::uint64_t>(plan.extent_of(v, a));
+      }
+      strides[count++] = v.strides[a];
+    }
     if (count == 0) *next++ = 1, strides[count++] = 1;
     for (int k = 0; k < count; ++k)
       *next++ = static_cast<std::uint64_t>(strides[k]);

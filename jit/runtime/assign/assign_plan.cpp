@@ -103,31 +103,39 @@ bool is_distance(const AssignPlan& plan, std::int64_t distance, int axis) {
 // blocks.
 std::int64_t tile_elements_of(Device device) { return device.is_cpu() ? 8192 : 1024; }
 
-// Rows of fewer elements are narrower than any vector, and there must be enough of them.
-constexpr std::int64_t most_narrow = 15, least_rows = 16;
+// Rows of fewer elements are narrower than any vector, and there must be enough of them. Rows with padding
+// are as long as the distance between them.
+constexpr std::int64_t most_narrow = 15, most_padded = 16, least_rows = 16;
 
-// Merges narrow rows that follow one another in the output into one long axis, if every operand
-// varies along all of it, or repeats one row or one column. The vectors of a CPU then span several rows.
+// Merges narrow rows that follow one another in the output, or have a few elements of padding between them,
+// into one long axis, if every operand varies along all of it, or repeats one row or one column. The vectors
+// of a CPU then span several rows. They load the padding with the rows, and do not store to it.
 void merge_narrow_rows(AssignPlan& plan) {
   const int row = plan.rank - 2, column = plan.rank - 1;
   if (row < 0) return;
   const std::int64_t width = plan.extents[column];
   if (width > most_narrow || plan.extents[row] < least_rows || plan.out.strides[column] != 1) return;
-  const auto follows = [&](const AssignPlan::View& v) { return v.strides[row] == width * v.strides[column]; };
-  if (!follows(plan.out)) return;
+  const std::int64_t apart = plan.out.strides[row]; // at least the width, unless elements share addresses
+  if (apart < width || (apart > width && apart > most_padded)) return;
+  const auto follows = [&](const AssignPlan::View& v) { return v.strides[row] == apart * v.strides[column]; };
   for (int v = 0; v < plan.view_count; ++v)
     if (const auto& view = plan.views[v];
-        !follows(view) && view.strides[row] != 0 && view.strides[column] != 0)
+        !follows(view) && view.strides[row] != 0 && view.strides[column] != 0 && view.strides[column] != 1)
       return;
-  plan.narrow = static_cast<int>(width);
+  plan.narrow = static_cast<int>(apart);
+  plan.width = static_cast<int>(width);
   const auto merge = [&](AssignPlan::View& v) {
-    v.along_rows = follows(v) ? AlongRows::All : v.strides[row] == 0 ? AlongRows::Row : AlongRows::Column;
+    v.along_rows = follows(v)               ? AlongRows::All
+                   : v.strides[row] == 0    ? AlongRows::Row
+                   : v.strides[column] == 0 ? AlongRows::Column
+                                            : AlongRows::Apart;
+    v.row_stride = v.strides[row];
     if (v.along_rows != AlongRows::Column) v.strides[row] = v.strides[column];
   };
   merge(plan.out);
   for (int v = 0; v < plan.view_count; ++v)
     merge(plan.views[v]);
-  plan.extents[row] *= width;
+  plan.extents[row] = (plan.extents[row] - 1) * apart + width;
   --plan.rank;
 }
 
@@ -249,6 +257,7 @@ void choose_tile(AssignPlan& plan, Device device) {
 void make_key(AssignKey& key, const AssignPlan& plan) {
   key.rank = static_cast<std::uint8_t>(plan.rank);
   key.narrow = static_cast<std::uint8_t>(plan.narrow);
+  key.width = static_cast<std::uint8_t>(plan.width);
   key.out_unit = plan.out.strides[plan.rank - 1] == 1;
   for (int a = 0; a < max_rank; ++a)
     key.tile_log[a] =

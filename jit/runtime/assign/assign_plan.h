@@ -7,11 +7,13 @@ namespace kiln::detail {
 
 // How a view lies along the last axis of the kernel. If that axis is made of narrow rows, one after the other
 // in memory, a view either varies along all of it, or repeats one row for all rows, or repeats one element of
-// a column along each row.
-enum class AlongRows : std::uint8_t { All, Row, Column };
+// a column along each row. A view whose rows are another distance apart than those of the output varies along
+// all of it as well, but has two axes: one of rows and one of columns.
+enum class AlongRows : std::uint8_t { All, Row, Column, Apart };
 
 // The kernel's axes, outermost first, and the strides of all views along them. A stride is zero where a view
-// broadcasts. If `narrow` is positive, the last axis is made of rows of this many elements.
+// broadcasts. If `narrow` is positive, the last axis is made of rows of this many elements, of which the
+// first `width` belong to the output and the others are padding between its rows.
 struct AssignPlan {
   int rank = 0; // at least 1
   std::int64_t extents[max_rank];
@@ -20,6 +22,7 @@ struct AssignPlan {
     std::int64_t strides[max_rank];
     DType dtype;
     AlongRows along_rows;
+    std::int64_t row_stride = 0; // AlongRows::Apart
   };
   View out;
   int view_count = 0; // number of operands that are views; they are in the order of the operands
@@ -28,7 +31,7 @@ struct AssignPlan {
   // Elements of one program along each axis, or rows along an axis of narrow rows. Axes with one element are
   // not part of the tile.
   std::int64_t tile[max_rank];
-  int narrow = 0;
+  int narrow = 0, width = 0;
 
   // The elements of a program along an axis.
   std::int64_t tile_elements(int axis) const {
@@ -37,14 +40,15 @@ struct AssignPlan {
   // The elements of a view along an axis that it is not broadcast along.
   std::int64_t extent_of(const View& view, int axis) const {
     if (narrow == 0 || axis < rank - 1 || view.along_rows == AlongRows::All) return extents[axis];
-    return view.along_rows == AlongRows::Row ? narrow : extents[axis] / narrow;
+    return view.along_rows == AlongRows::Row ? width : (extents[axis] - 1) / narrow + 1;
   }
 };
 
 // The key of a compiled variant, besides the type of the expression. Keys are compared as bytes.
 struct AssignKey {
   std::uint8_t rank;
-  std::uint8_t narrow;   // as in AssignPlan
+  std::uint8_t narrow; // as in AssignPlan
+  std::uint8_t width;
   std::uint8_t out_unit; // 1: the innermost stride is 1
   std::uint8_t tile_log[max_rank];
   struct View {

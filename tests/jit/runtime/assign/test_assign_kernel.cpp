@@ -1,16 +1,14 @@
 // Tests the tile IR of whole-tensor expressions in the interpreter and on the CPU, against plain loops.
-#include "jit/cpu/cpu_runner.h"
+#include "evaluate_assign.h"
 #include "jit/cpu/random_view.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
-#include <kiln/dsl/ir/printer.h>
-#include <kiln/dsl/ir/verifier.h>
-#include <kiln/jit/runtime/assign/assign_kernel.h>
 
 #include <cmath>
 
 using namespace kiln;
+using kiln::test::evaluate;
 using kiln::test::RandomArray;
 
 namespace {
@@ -26,36 +24,6 @@ std::vector<std::int64_t> random_extents(std::mt19937_64& random, int rank, std:
   }
   std::shuffle(extents.begin(), extents.end(), random);
   return extents;
-}
-
-// Does what assign does, but executes the kernel with a given function.
-template <class T, int Rank, class E>
-void evaluate(const TensorView<T, Rank>& out, const E& expression, bool interpreted) {
-  auto whole = detail::as_whole_of<T>(expression);
-  using W = decltype(whole);
-  detail::AssignOperand operands[W::leaves];
-  detail::AssignOperand* next = operands;
-  whole.gather(next);
-  const detail::AssignSite& site = detail::assign_site<T, W>;
-  auto here = detail::Location::current();
-  detail::AssignPlan plan;
-  detail::plan_assign(plan, site, {out.data(), Rank, out.extents(), out.strides()}, operands, here);
-  if (plan.elements == 0) return;
-  REQUIRE_FALSE(detail::needs_temporary(plan));
-  detail::choose_tile(plan, Device::cpu());
-  detail::AssignKey key;
-  detail::make_key(key, plan);
-  auto kernel = detail::record_assign(site, key, here);
-  INFO(ir::print(*kernel));
-  ir::verify(*kernel);
-  std::vector<std::uint64_t> words(detail::max_assign_words);
-  detail::pack_assign(words.data(), site, plan, operands, here);
-  test::CpuKernel compiled(*kernel, {});
-  auto grid = ir::grid_of(*compiled.lowered, words.data());
-  if (interpreted)
-    ir::interpret(*compiled.lowered, words.data(), grid);
-  else
-    compiled.run(words.data(), grid);
 }
 
 template <int Rank, int BiasRank> void check_random_shapes(std::mt19937_64& random, int times) {
