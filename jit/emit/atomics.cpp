@@ -110,6 +110,15 @@ Value* from_bits(IRBuilder& b, const NumberOptions& numbers, Value* bits, DType 
   return from_memory(b, numbers, b.CreateBitCast(bits, memory_type(b.getContext(), t)), t);
 }
 
+Value* emit_updated(IRBuilder& b, const NumberOptions& numbers, std::string_view kind, DType t, Value* old,
+                    Value* operand) {
+  if (kind == "xchg") return operand;
+  ir::Value argument; // only its type is used
+  argument.type = ir::Type::scalar(t);
+  const ir::Op combine(combine_of(kind), {&argument, &argument}, {ir::Type::scalar(t)});
+  return emit_elementwise(b, numbers, combine, {old, operand});
+}
+
 Value* emit_compare_and_swap(IRBuilder& b, const AtomicAccess& how, Value* pointer, Value* wanted,
                              Value* desired) {
   if (!by_word(how)) return exchange(b, how, pointer, wanted, desired);
@@ -122,11 +131,7 @@ Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const 
   const DType t = how.dtype;
   return swap_until_done(b, how, pointer, [&](Value* old) {
     if (kind == "xchg") return to_bits(b, numbers, operand, t);
-    ir::Value argument; // only its type is used
-    argument.type = ir::Type::scalar(t);
-    const ir::Op combine(combine_of(kind), {&argument, &argument}, {ir::Type::scalar(t)});
-    return to_bits(b, numbers,
-                   emit_elementwise(b, numbers, combine, {from_bits(b, numbers, old, t), operand}), t);
+    return to_bits(b, numbers, emit_updated(b, numbers, kind, t, from_bits(b, numbers, old, t), operand), t);
   });
 }
 

@@ -31,6 +31,10 @@ llvm::AtomicOrdering atomic_ordering(std::string_view order);
 llvm::Value* to_bits(IRBuilder& b, const NumberOptions& numbers, llvm::Value* v, DType t);
 llvm::Value* from_bits(IRBuilder& b, const NumberOptions& numbers, llvm::Value* bits, DType t);
 
+// Returns what an atomic_rmw of this kind stores where `old` is in memory. All values may be vectors.
+llvm::Value* emit_updated(IRBuilder& b, const NumberOptions& numbers, std::string_view kind, DType t,
+                          llvm::Value* old, llvm::Value* operand);
+
 // Both return the old bits. `wanted` and `desired` are bits.
 llvm::Value* emit_compare_and_swap(IRBuilder& b, const AtomicAccess& how, llvm::Value* pointer,
                                    llvm::Value* wanted, llvm::Value* desired);

@@ -319,6 +319,7 @@ private:
   llvm::Value* distinct_elements(const ir::Value* view);
   llvm::Value* emit_atomic_add(const AtomicAccess& how, llvm::Value* address, llvm::Value* operand);
   void emit_atomic(const ir::Op& op);
+  void emit_atomic_elements(const ir::Op& op);
 
   // array_sums.cpp: sums into a thread's own copy of an array
   struct OwnCopy {
@@ -330,7 +331,13 @@ private:
   void prepare_array_sums();
   void finish_array_sums();
   const OwnCopy* own_copy(const ir::Op& atomic) const;
-  void add_to_copy(DType t, llvm::Value* address, llvm::Value* operand);
+
+  // plain_updates.cpp: atomic operations as loads and stores
+  void begin_updates();
+  void end_updates();
+  llvm::Value* may_be_plain(const ir::Op& atomic);
+  void emit_plain_update(const ir::Op& atomic);
+  void update(Nest& nest, const ir::Op& atomic, const Indices& at);
 
   // dot.cpp
   void emit_dot(const ir::Op& op);
@@ -456,6 +463,8 @@ private:
   std::vector<llvm::WeakVH> unwanted_prefetches_;
   std::map<OperationKind, int> kinds_; // the number of operations of each kind in the kernel
   std::map<std::tuple<OperationKind, int, bool>, llvm::Function*> shared_functions_; // null: they are inlined
+  llvm::Value* sole_answer_ = nullptr; // of begin_updates_hook; null: the kernel has no atomic operations
+  llvm::Value* sole_ = nullptr;        // i1: all atomic operations may be plain; null: none may
   ArraySums array_sums_;
   std::unordered_map<const ir::Value*, OwnCopy> own_copies_;
   Deferral deferral_;

@@ -44,9 +44,10 @@ using Indices = std::vector<Index>;
 
 // The work of a nest at each element of its domain.
 struct Root {
-  enum class Kind { Fill, Reduce, Scan, Store } kind;
+  // Update: an atomic operation that is carried out by plain loads and stores.
+  enum class Kind { Fill, Reduce, Scan, Store, Update } kind;
   const ir::Value* value = nullptr; // Fill: the value; others: null
-  const ir::Op* op = nullptr;       // Reduce, Scan, Store
+  const ir::Op* op = nullptr;       // Reduce, Scan, Store, Update
   Buffer buffer = {};               // Fill: the destination
   bool own = false;                 // Fill: `buffer` is the value's own buffer
   bool sole = false;                // Fill: every reader of the value reads this buffer
