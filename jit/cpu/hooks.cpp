@@ -3,7 +3,7 @@
 
 #include <kiln/dsl/dtype.h>
 #include <kiln/dsl/error.h>
-#include <kiln/jit/cpu/sole_updates.h>
+#include <kiln/jit/base/sole_updates.h>
 
 #include <fmt/format.h>
 

@@ -42,4 +42,9 @@ llvm::Value* emit_compare_and_swap(IRBuilder& b, const AtomicAccess& how, llvm::
 llvm::Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const AtomicAccess& how,
                                     std::string_view kind, llvm::Value* pointer, llvm::Value* operand);
 
+// The same for consecutive elements, which are swapped together and must be aligned to their total size: a
+// power of two of at most 16 bytes that the target can swap. `operand` and the result are vectors of values.
+llvm::Value* emit_joint_update(IRBuilder& b, const NumberOptions& numbers, const AtomicAccess& how,
+                               std::string_view kind, llvm::Value* pointer, llvm::Value* operand);
+
 } // namespace kiln::emit

@@ -317,9 +317,19 @@ private:
   llvm::Value* disjoint(const ir::Value* a, const ir::Value* b);
   llvm::Value* same_view(const ir::Value* a, const ir::Value* b);
   llvm::Value* distinct_elements(const ir::Value* view);
+
+  // atomics.cpp
   llvm::Value* emit_atomic_add(const AtomicAccess& how, llvm::Value* address, llvm::Value* operand);
   void emit_atomic(const ir::Op& op);
-  void emit_atomic_elements(const ir::Op& op);
+  void emit_updates(const ir::Op& op, bool plain);
+  void update(Nest& nest, const ir::Op& op, const Indices& at, bool plain);
+  llvm::Value* update_element(Nest& nest, const ir::Op& op, const Indices& at, llvm::Value* address,
+                              llvm::Value* operand);
+  llvm::Value* update_access(Nest& nest, const ir::Op& op, const Indices& at, const Access& access,
+                             bool plain);
+  llvm::Value* update_groups(const ir::Op& op, llvm::Value* address, llvm::Value* operand, int lanes);
+  llvm::Value* update_lanes(Nest& nest, const ir::Op& op, const Indices& at, const Access& access,
+                            llvm::Value* operand);
 
   // array_sums.cpp: sums into a thread's own copy of an array
   struct OwnCopy {
@@ -336,8 +346,8 @@ private:
   void begin_updates();
   void end_updates();
   llvm::Value* may_be_plain(const ir::Op& atomic);
-  void emit_plain_update(const ir::Op& atomic);
-  void update(Nest& nest, const ir::Op& atomic, const Indices& at);
+  llvm::Value* update_plainly(Nest& nest, const ir::Op& atomic, const Indices& at, const Access& access,
+                              llvm::Value* operand);
 
   // dot.cpp
   void emit_dot(const ir::Op& op);

@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace kiln::cpu {
+namespace kiln {
 
 // Safe to use from all threads.
 class SoleUpdates final : public ForkAware {
@@ -38,4 +38,4 @@ private:
   std::atomic<int> left_to_share_{0};
 };
 
-} // namespace kiln::cpu
+} // namespace kiln

@@ -1,9 +1,9 @@
 // Counts the calls that share the memory, and makes them wait for the sole one.
-#include <kiln/jit/cpu/sole_updates.h>
+#include <kiln/jit/base/sole_updates.h>
 
 #include <kiln/jit/base/futex.h>
 
-namespace kiln::cpu {
+namespace kiln {
 
 // Never destroyed, because launches may be in flight while the process exits.
 SoleUpdates& SoleUpdates::of_process() {
@@ -56,4 +56,4 @@ void SoleUpdates::reset_in_child() noexcept {
   left_to_share_.store(0, std::memory_order_relaxed);
 }
 
-} // namespace kiln::cpu
+} // namespace kiln
