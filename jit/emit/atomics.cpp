@@ -136,8 +136,8 @@ Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const 
   });
 }
 
-// The elements are loaded at most 8 bytes at once, so that each element is loaded as a whole. If another thread
-// changes some of them between the loads, the swap fails.
+// The elements are loaded at most 8 bytes at once, so that each element is loaded as a whole. If another
+// thread changes some of them between the loads, the swap fails.
 Value* emit_joint_update(IRBuilder& b, const NumberOptions& numbers, const AtomicAccess& how,
                          std::string_view kind, Value* pointer, Value* operand) {
   const DType t = how.dtype;

@@ -170,7 +170,8 @@ Value* KernelEmitter::update_groups(const ir::Op& op, Value* address, Value* ope
   return llvm::concatenateVectors(b_, olds);
 }
 
-// Updates a vector of consecutive elements one after the other. The old values are poison if nothing uses them.
+// Updates a vector of consecutive elements one after the other. The old values are poison if nothing uses
+// them.
 Value* KernelEmitter::update_lanes(Nest& nest, const ir::Op& op, const Indices& at, const Access& access,
                                    Value* operand) {
   const DType t = op.result()->type.dtype;

@@ -1,8 +1,8 @@
 // Emits atomic operations as plain loads and stores, where no other thread can access the elements meanwhile.
 //
 // That is so for sums into a copy that the calling thread has alone (array_sums.cpp), and for all operations
-// of a call that is the sole one with atomic operations (jit/base/sole_updates.h), as that of a launch of one thread
-// mostly is.
+// of a call that is the sole one with atomic operations (jit/base/sole_updates.h), as that of a launch of one
+// thread mostly is.
 #include <kiln/jit/cpu/abi.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
@@ -11,8 +11,8 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-// Begins what end_updates() ends. A call of a kernel with while loops is never the sole one, since its programs
-// may wait for those of other calls.
+// Begins what end_updates() ends. A call of a kernel with while loops is never the sole one, since its
+// programs may wait for those of other calls.
 void KernelEmitter::begin_updates() {
   bool atomics = false, waits = false;
   ir::walk(kernel_.body, [&](const ir::Op& op) {
