@@ -26,6 +26,12 @@ AtomicAccess access_of(const ir::Op& op) {
   return how;
 }
 
+// The most bytes that one instruction swaps; 0: only single elements are swapped. All CPUs with AVX swap 16.
+int largest_swap(const Target& target, const DotTarget& kind) {
+  if (!kind.x86) return 0;
+  return target.vector_bytes >= 32 ? 16 : 8;
+}
+
 } // namespace
 
 Value* KernelEmitter::emit_atomic_add(const AtomicAccess& how, Value* address, Value* operand) {
@@ -53,8 +59,8 @@ void KernelEmitter::emit_updates(const ir::Op& op, bool plain) {
   int last = static_cast<int>(domain.size()) - 1;
   while (last >= 0 && domain[static_cast<std::size_t>(last)] == 1)
     --last;
-  if (op.is(Opcode::AtomicRmw) && (plain || dot_target_.x86) && last >= 0 &&
-      passes::step_in_memory(op, last) == 1) {
+  const bool joins = plain || 2 * size_of(op.result()->type.dtype) <= largest_swap(target_, dot_target_);
+  if (op.is(Opcode::AtomicRmw) && joins && last >= 0 && passes::step_in_memory(op, last) == 1) {
     Root root{Root::Kind::Update, nullptr, &op};
     root.plain = plain;
     return emit_nest({root}, domain);
@@ -100,8 +106,8 @@ Value* KernelEmitter::update_access(Nest& nest, const ir::Op& op, const Indices&
                  : update_element(nest, op, at, access.address, operand);
   operand = widen(b_, operand, nest.lanes);
   const DType t = op.result()->type.dtype;
-  const int size = size_of(t), most = target_.vector_bytes >= 32 ? 16 : 8; // CPUs with AVX swap 16 bytes
-  const int bytes = std::min(nest.lanes * size, most);
+  const int size = size_of(t);
+  const int bytes = std::min(nest.lanes * size, largest_swap(target_, dot_target_));
   if (plain && (!access.mask || (target_.avx512 && size >= 4)))
     return update_plainly(nest, op, at, access, operand);
   // Most vectors have no lane that is masked off. Others are updated lane by lane, or by masked accesses.

@@ -1,9 +1,8 @@
-// Tests atomic operations on rows by index: with rows that repeat, in one thread and in several, aligned or not,
-// every update arrives once, and the old values are those before each update.
+// Tests atomic operations on rows by index: with rows that repeat, in one thread and in several, aligned or
+// not, every update arrives once, and the old values are those before each update.
 #include "random_numbers.h"
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/base/sole_updates.h>
 #include <kiln/kiln.h>
 
 #include <algorithm>
@@ -128,7 +127,7 @@ template <class T, int K> void check(test::Random& random) {
         }
         left.emplace(as_double(old[at]), as_double(combined<T>(K, old[at], x[at])));
       }
-      // Each value is left as often as it is found, but for the first one and the last one: a walk through all.
+      // Each value is left as often as it is found, but for the first and the last one.
       std::map<double, int> balance;
       for (const auto& [before, after] : left)
         ++balance[before], --balance[after];
@@ -232,24 +231,4 @@ TEST_CASE("a launch of many programs adds rows of a large table once") {
   stream.synchronize();
   for (std::size_t i = 0; i < h.size(); ++i)
     REQUIRE(h[i] == expected[i]);
-}
-
-TEST_CASE("one call is the sole one, and the others wait for it and share then") {
-  SoleUpdates updates;
-  REQUIRE(updates.begin(true));
-  std::atomic<bool> shared{false};
-  std::thread other([&] {
-    CHECK_FALSE(updates.begin(true));
-    shared = true;
-    updates.end(false);
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  CHECK_FALSE(shared);
-  updates.end(true);
-  other.join();
-  CHECK(shared);
-  CHECK_FALSE(updates.begin(true)); // calls share for a while after one had to wait
-  CHECK_FALSE(updates.begin(true));
-  updates.end(false);
-  updates.end(false);
 }
