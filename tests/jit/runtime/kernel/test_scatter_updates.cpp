@@ -127,7 +127,7 @@ template <class T, int K> void check(test::Random& random) {
         }
         left.emplace(as_double(old[at]), as_double(combined<T>(K, old[at], x[at])));
       }
-      // Each value is left as often as it is found, but for the first and the last one.
+      // Each value is left as often as it is found, except for the first and the last one.
       std::map<double, int> balance;
       for (const auto& [before, after] : left)
         ++balance[before], --balance[after];
