@@ -181,6 +181,26 @@ const auto histogram =
       counts.at(cast<std::int64_t>(bins.tile(i).load_or(-1))).atomic_add(full<std::int32_t>(1, BN));
     });
 
+// --- Rows added to rows by index ---------------------------------------------------------------------------
+
+KILN_DIM(BD);
+
+const auto scatter_add =
+    kernel("scatter_add", [](View<const std::int32_t, 1> rows, View<const float, 2> x, View<float, 2> table) {
+      auto [i, j] = program_tile(x, BN, BD);
+      Tile row = cast<std::int64_t>(rows.tile(i).load_or(-1));
+      table.at(expand<1>(row), expand<0>(j + arange(BD))).atomic_add(x.tile(i, j).load());
+    });
+
+void scatter_add_in_cpp(const std::int32_t* rows, const float* x, float* table, std::int64_t count,
+                        std::int64_t columns) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    float* to = table + rows[i] * columns;
+    for (std::int64_t c = 0; c < columns; ++c)
+      to[c] += x[i * columns + c];
+  }
+}
+
 void print_row(const std::string& name, double compile, double own, double cpp, const char* of,
                double items) {
   fmt::print("  {:<28} {:>8.2f} s {:>10.2f} ns {:>10.2f} ns {:>8.2f}   {}\n", name, compile,
@@ -244,7 +264,7 @@ int main() {
       if (!(std::fabs(y.data()[i] - expected[i]) < 1e-3f)) return 1;
     print_row("FFT of 1024", compile, a, b, "an element", rows * row);
   }
-  for (int bins : {16, 256, 4096}) {
+  for (int bins : {16, 256, 4096, 65536}) {
     constexpr int count = 1 << 20;
     auto x = Tensor<std::int32_t, 1>::empty({count}), counts = Tensor<std::int32_t, 1>::zeros({bins});
     std::vector<std::int32_t> expected(static_cast<std::size_t>(bins));
@@ -261,4 +281,26 @@ int main() {
     if (std::memcmp(counts.data(), expected.data(), expected.size() * sizeof(std::int32_t)) != 0) return 1;
     print_row(fmt::format("histogram of {} bins", bins), compile, a, b, "an element", count);
   }
+  for (std::int64_t columns : {64, 256})
+    for (std::int64_t table_rows : {512, 50000}) {
+      constexpr std::int64_t count = 4096;
+      auto rows = Tensor<std::int32_t, 1>::empty({count});
+      auto x = Tensor<float, 2>::empty({count, columns}),
+           table = Tensor<float, 2>::zeros({table_rows, columns});
+      std::vector<float> expected(static_cast<std::size_t>(table_rows * columns));
+      std::generate(rows.begin(), rows.end(),
+                    [&] { return static_cast<std::int32_t>(random() % static_cast<unsigned>(table_rows)); });
+      // Small integers, so that sums are exact in every order.
+      std::generate(x.begin(), x.end(), [&] { return static_cast<float>(random() % 7) - 3; });
+      auto own = [&] {
+        scatter_add.launch(stream, {BN = 16, BD = columns}, rows, x, table), stream.synchronize();
+      };
+      auto cpp = [&] { scatter_add_in_cpp(rows.data(), x.data(), expected.data(), count, columns); };
+      const double compile = seconds(own);
+      cpp();
+      const auto [a, b] = alternate(own, cpp);
+      if (std::memcmp(table.data(), expected.data(), expected.size() * sizeof(float)) != 0) return 1;
+      print_row(fmt::format("rows of {} into {}", columns, table_rows), compile, a, b, "an element",
+                static_cast<double>(count * columns));
+    }
 }

@@ -11,7 +11,7 @@ namespace kiln {
 // The memory order of an atomic operation, with the meaning that it has in C++ and PTX.
 enum class Order : std::uint8_t { relaxed, acquire, release, acq_rel };
 // The threads among which an atomic operation is atomic and orders memory: those of one program, of the
-// device, or of the whole system. On a CPU, every scope is the whole process.
+// device, or of the whole system. On a CPU, cta and gpu are all kernels of the process.
 enum class Scope : std::uint8_t { cta, gpu, sys };
 struct AtomicOptions {
   Order order = Order::acq_rel;

@@ -13,6 +13,7 @@ struct LaunchContext {
   std::int64_t* stop;    // a failed assert sets it nonzero: programs that have not started do not run
   void* launch;          // data of the runtime, for the hooks
   std::int64_t stream_bytes; // stores to a view of at least this many bytes bypass the caches
+  std::int64_t one_thread;   // nonzero: no other thread runs programs of this launch
 };
 
 // Runs groups [begin, end) in row-major order of the grid of groups. There are cdiv(grid[i], group[i]) groups
@@ -27,5 +28,7 @@ inline constexpr const char* entry_name = "kiln_entry";
 // do.
 inline constexpr const char* assert_hook = "kiln_hook_assert";
 inline constexpr const char* print_hook = "kiln_hook_print";
+inline constexpr const char* begin_updates_hook = "kiln_hook_begin_updates";
+inline constexpr const char* end_updates_hook = "kiln_hook_end_updates";
 
 } // namespace kiln::cpu

@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/dtype.h>
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/sole_updates.h>
 
 #include <fmt/format.h>
 
@@ -119,6 +120,12 @@ void kiln_hook_print(const LaunchContext* context, std::int64_t program, const c
   std::fflush(stdout);
   delete std::exchange(begun, nullptr);
 }
+
+std::int32_t kiln_hook_begin_updates(const LaunchContext* context, std::int32_t ends) {
+  return SoleUpdates::of_process().begin(ends && context->one_thread);
+}
+
+void kiln_hook_end_updates(std::int32_t sole) { SoleUpdates::of_process().end(sole != 0); }
 
 } // extern "C"
 

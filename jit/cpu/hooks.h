@@ -1,4 +1,4 @@
-// Declares the functions that compiled code calls: for failed asserts and for prints.
+// Declares the functions that compiled code calls: for failed asserts, for prints, and around atomics.
 #pragma once
 
 #include <kiln/jit/cpu/abi.h>
@@ -30,6 +30,11 @@ std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program
 void kiln_hook_print(const LaunchContext* context, std::int64_t program, const char* label,
                      std::int64_t dtype, std::int64_t rank, const std::int64_t* extents, const void* data,
                      std::int64_t ends_line);
+// Bracket the programs of a call whose kernel has atomic operations (jit/base/sole_updates.h). The first
+// returns whether plain loads and stores may replace them, which is never so unless `ends` says that no
+// program waits for others. The second takes that answer.
+std::int32_t kiln_hook_begin_updates(const LaunchContext* context, std::int32_t ends);
+void kiln_hook_end_updates(std::int32_t sole);
 }
 
 } // namespace kiln::cpu

@@ -1,6 +1,7 @@
 // Emits loops that compute a new value from the old one until a compare-and-swap succeeds.
 #include <kiln/jit/emit/atomics.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace kiln::emit {
@@ -110,6 +111,15 @@ Value* from_bits(IRBuilder& b, const NumberOptions& numbers, Value* bits, DType 
   return from_memory(b, numbers, b.CreateBitCast(bits, memory_type(b.getContext(), t)), t);
 }
 
+Value* emit_updated(IRBuilder& b, const NumberOptions& numbers, std::string_view kind, DType t, Value* old,
+                    Value* operand) {
+  if (kind == "xchg") return operand;
+  ir::Value argument; // only its type is used
+  argument.type = ir::Type::scalar(t);
+  const ir::Op combine(combine_of(kind), {&argument, &argument}, {ir::Type::scalar(t)});
+  return emit_elementwise(b, numbers, combine, {old, operand});
+}
+
 Value* emit_compare_and_swap(IRBuilder& b, const AtomicAccess& how, Value* pointer, Value* wanted,
                              Value* desired) {
   if (!by_word(how)) return exchange(b, how, pointer, wanted, desired);
@@ -122,12 +132,60 @@ Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const 
   const DType t = how.dtype;
   return swap_until_done(b, how, pointer, [&](Value* old) {
     if (kind == "xchg") return to_bits(b, numbers, operand, t);
-    ir::Value argument; // only its type is used
-    argument.type = ir::Type::scalar(t);
-    const ir::Op combine(combine_of(kind), {&argument, &argument}, {ir::Type::scalar(t)});
-    return to_bits(b, numbers,
-                   emit_elementwise(b, numbers, combine, {from_bits(b, numbers, old, t), operand}), t);
+    return to_bits(b, numbers, emit_updated(b, numbers, kind, t, from_bits(b, numbers, old, t), operand), t);
   });
+}
+
+// The elements are loaded at most 8 bytes at once, so that each element is loaded as a whole. If another
+// thread changes some of them between the loads, the swap fails.
+Value* emit_joint_update(IRBuilder& b, const NumberOptions& numbers, const AtomicAccess& how,
+                         std::string_view kind, Value* pointer, Value* operand) {
+  const DType t = how.dtype;
+  const int lanes = lanes_of(operand), bytes = lanes * size_of(t), part = std::min(bytes, 8);
+  const bool acquires = how.skips_unchanged && how.order != llvm::AtomicOrdering::Monotonic &&
+                        how.order != llvm::AtomicOrdering::Release;
+  llvm::Type* word = b.getIntNTy(static_cast<unsigned>(bytes) * 8);
+  llvm::Type* part_word = b.getIntNTy(static_cast<unsigned>(part) * 8);
+  Value* first = llvm::ConstantInt::get(word, 0);
+  for (int at = 0; at < bytes; at += part) {
+    llvm::LoadInst* loaded = b.CreateAlignedLoad(
+        part_word, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), pointer, static_cast<std::uint64_t>(at)),
+        llvm::Align(static_cast<std::uint64_t>(part)));
+    loaded->setAtomic(acquires ? llvm::AtomicOrdering::Acquire : llvm::AtomicOrdering::Monotonic, how.scope);
+    first = b.CreateOr(first, b.CreateShl(b.CreateZExt(loaded, word), static_cast<std::uint64_t>(8 * at)));
+  }
+  llvm::Type* in_memory = lanes_type(memory_type(b.getContext(), t), lanes);
+  auto updated = [&](Value* seen) {
+    Value* old = from_memory(b, numbers, b.CreateBitCast(seen, in_memory), t);
+    return b.CreateBitCast(to_memory(b, numbers, emit_updated(b, numbers, kind, t, old, operand), t), word);
+  };
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::Function* function = before->getParent();
+  auto* again = llvm::BasicBlock::Create(b.getContext(), "again", function);
+  auto* done = llvm::BasicBlock::Create(b.getContext(), "done", function);
+  if (how.skips_unchanged)
+    b.CreateCondBr(b.CreateICmpEQ(updated(first), first), done, again);
+  else
+    b.CreateBr(again);
+  b.SetInsertPoint(again);
+  llvm::PHINode* seen = b.CreatePHI(word, 2);
+  seen->addIncoming(first, before);
+  Value* pair = b.CreateAtomicCmpXchg(
+      pointer, seen, updated(seen), llvm::Align(static_cast<std::uint64_t>(bytes)), how.order,
+      llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(how.order), how.scope);
+  Value* found = b.CreateExtractValue(pair, 0);
+  seen->addIncoming(found, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateExtractValue(pair, 1), done, again);
+  llvm::BasicBlock* swapped = b.GetInsertBlock();
+  b.SetInsertPoint(done);
+  Value* old = seen;
+  if (how.skips_unchanged) {
+    llvm::PHINode* either = b.CreatePHI(word, 2);
+    either->addIncoming(first, before);
+    either->addIncoming(seen, swapped);
+    old = either;
+  }
+  return from_memory(b, numbers, b.CreateBitCast(old, in_memory), t);
 }
 
 } // namespace kiln::emit

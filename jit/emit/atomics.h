@@ -31,11 +31,20 @@ llvm::AtomicOrdering atomic_ordering(std::string_view order);
 llvm::Value* to_bits(IRBuilder& b, const NumberOptions& numbers, llvm::Value* v, DType t);
 llvm::Value* from_bits(IRBuilder& b, const NumberOptions& numbers, llvm::Value* bits, DType t);
 
+// Returns what an atomic_rmw of this kind stores where `old` is in memory. All values may be vectors.
+llvm::Value* emit_updated(IRBuilder& b, const NumberOptions& numbers, std::string_view kind, DType t,
+                          llvm::Value* old, llvm::Value* operand);
+
 // Both return the old bits. `wanted` and `desired` are bits.
 llvm::Value* emit_compare_and_swap(IRBuilder& b, const AtomicAccess& how, llvm::Value* pointer,
                                    llvm::Value* wanted, llvm::Value* desired);
 // `kind` is that of atomic_rmw, and `operand` is a value. The builder's block is split.
 llvm::Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const AtomicAccess& how,
                                     std::string_view kind, llvm::Value* pointer, llvm::Value* operand);
+
+// The same for consecutive elements, which are swapped together and must be aligned to their total size: a
+// power of two of at most 16 bytes that the target can swap. `operand` and the result are vectors of values.
+llvm::Value* emit_joint_update(IRBuilder& b, const NumberOptions& numbers, const AtomicAccess& how,
+                               std::string_view kind, llvm::Value* pointer, llvm::Value* operand);
 
 } // namespace kiln::emit

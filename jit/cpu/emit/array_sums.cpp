@@ -33,6 +33,7 @@ void KernelEmitter::prepare_array_sums() {
     Value* sums = b_.CreateMul(programs, index_constant(added * bytes * tuning::sums_per_copied_element));
     copy.used = b_.CreateAnd(apart, b_.CreateICmpSLE(size, index_constant(tuning::max_summed_array_bytes)));
     copy.used = b_.CreateAnd(copy.used, b_.CreateICmpSGE(sums, size));
+    if (sole_) copy.used = b_.CreateAnd(copy.used, b_.CreateNot(sole_));
     copy.bytes = b_.CreateSelect(copy.used, size, b_.getInt64(0));
     copy.array = b_.CreateIntToPtr(array.low, b_.getPtrTy());
     b_.CreateMemSet(copy.buffer.pointer, b_.getInt8(0), copy.bytes, llvm::MaybeAlign(64));
@@ -64,12 +65,6 @@ void KernelEmitter::finish_array_sums() {
 const KernelEmitter::OwnCopy* KernelEmitter::own_copy(const ir::Op& atomic) const {
   const auto array = array_sums_.array_of.find(&atomic);
   return array == array_sums_.array_of.end() ? nullptr : &own_copies_.at(array->second);
-}
-
-void KernelEmitter::add_to_copy(DType t, Value* address, Value* operand) {
-  llvm::Type* type = memory_type(context_, t);
-  Value* before = b_.CreateLoad(type, address);
-  b_.CreateStore(is_float(t) ? b_.CreateFAdd(before, operand) : b_.CreateAdd(before, operand), address);
 }
 
 } // namespace kiln::cpu

@@ -105,6 +105,7 @@ void KernelEmitter::emit_assert(const ir::Op& op) {
   auto* on = llvm::BasicBlock::Create(context_, "assert.held", function_);
   b_.CreateCondBr(b_.CreateICmpNE(failed, b_.getInt32(0)), stop, on);
   b_.SetInsertPoint(stop);
+  end_updates();
   b_.CreateRetVoid();
   b_.SetInsertPoint(on);
 }

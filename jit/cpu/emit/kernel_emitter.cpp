@@ -75,6 +75,7 @@ void KernelEmitter::emit_entry() {
   }
 
   prepare_deferral();
+  begin_updates();
   prepare_array_sums();
   b_.SetInsertPoint(start);
   emit_loop(b_, function_->getArg(2), function_->getArg(3), b_.getInt64(1), {},
@@ -87,6 +88,7 @@ void KernelEmitter::emit_entry() {
             });
   finish_deferral();
   finish_array_sums();
+  end_updates();
   finish_prefetches();
   // x86's non-temporal stores are not ordered with the store by which other threads learn that these programs
   // are done.

@@ -323,8 +323,19 @@ private:
   llvm::Value* disjoint(const ir::Value* a, const ir::Value* b);
   llvm::Value* same_view(const ir::Value* a, const ir::Value* b);
   llvm::Value* distinct_elements(const ir::Value* view);
+
+  // atomics.cpp
   llvm::Value* emit_atomic_add(const AtomicAccess& how, llvm::Value* address, llvm::Value* operand);
   void emit_atomic(const ir::Op& op);
+  void emit_updates(const ir::Op& op, bool plain);
+  void update(Nest& nest, const ir::Op& op, const Indices& at, bool plain);
+  llvm::Value* update_element(Nest& nest, const ir::Op& op, const Indices& at, llvm::Value* address,
+                              llvm::Value* operand);
+  llvm::Value* update_access(Nest& nest, const ir::Op& op, const Indices& at, const Access& access,
+                             bool plain);
+  llvm::Value* update_groups(const ir::Op& op, llvm::Value* address, llvm::Value* operand, int lanes);
+  llvm::Value* update_lanes(Nest& nest, const ir::Op& op, const Indices& at, const Access& access,
+                            llvm::Value* operand);
 
   // array_sums.cpp: sums into a thread's own copy of an array
   struct OwnCopy {
@@ -336,7 +347,13 @@ private:
   void prepare_array_sums();
   void finish_array_sums();
   const OwnCopy* own_copy(const ir::Op& atomic) const;
-  void add_to_copy(DType t, llvm::Value* address, llvm::Value* operand);
+
+  // plain_updates.cpp: atomic operations as loads and stores
+  void begin_updates();
+  void end_updates();
+  llvm::Value* may_be_plain(const ir::Op& atomic);
+  llvm::Value* update_plainly(Nest& nest, const ir::Op& atomic, const Indices& at, const Access& access,
+                              llvm::Value* operand);
 
   // dot.cpp
   void emit_dot(const ir::Op& op);
@@ -462,6 +479,8 @@ private:
   std::vector<llvm::WeakVH> unwanted_prefetches_;
   std::map<OperationKind, int> kinds_; // the number of operations of each kind in the kernel
   std::map<std::tuple<OperationKind, int, bool>, llvm::Function*> shared_functions_; // null: they are inlined
+  llvm::Value* sole_answer_ = nullptr; // of begin_updates_hook; null: the kernel has no atomic operations
+  llvm::Value* sole_ = nullptr;        // i1: all atomic operations may be plain; null: none may
   ArraySums array_sums_;
   std::unordered_map<const ir::Value*, OwnCopy> own_copies_;
   Deferral deferral_;

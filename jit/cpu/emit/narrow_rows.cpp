@@ -65,7 +65,7 @@ int KernelEmitter::width_of_narrow_rows(const Nest& nest) const {
     }
   };
   for (const Root& root : nest.roots) {
-    if (root.carries_values()) return 0;
+    if (root.carries_values() || root.kind == Root::Kind::Update) return 0;
     if (root.kind == Root::Kind::Store && root.op->mask()) visit(visit, root.op->mask());
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value());

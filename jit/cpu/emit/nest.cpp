@@ -312,6 +312,7 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
       break;
     case Root::Kind::Reduce: accumulate(nest, root, at, (*accumulators)[running++]); break;
     case Root::Kind::Scan: advance_scan(nest, root, at, (*accumulators)[running++]); break;
+    case Root::Kind::Update: update(nest, *root.op, at, root.plain); break;
     case Root::Kind::Store: {
       locate(*root.op);
       const ir::Op& op = *root.op;

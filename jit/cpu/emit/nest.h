@@ -44,12 +44,14 @@ using Indices = std::vector<Index>;
 
 // The work of a nest at each element of its domain.
 struct Root {
-  enum class Kind { Fill, Reduce, Scan, Store } kind;
+  // Update: an atomic operation on consecutive elements.
+  enum class Kind { Fill, Reduce, Scan, Store, Update } kind;
   const ir::Value* value = nullptr; // Fill: the value; others: null
-  const ir::Op* op = nullptr;       // Reduce, Scan, Store
+  const ir::Op* op = nullptr;       // Reduce, Scan, Store, Update
   Buffer buffer = {};               // Fill: the destination
   bool own = false;                 // Fill: `buffer` is the value's own buffer
   bool sole = false;                // Fill: every reader of the value reads this buffer
+  bool plain = false;               // Update: by plain loads and stores
   bool in_order = false;            // Fill: each row is filled as a whole before the next one
   // Store to a view: the address of tile element 0, and the stride along each axis of the tile, in elements.
   llvm::Value* destination = nullptr;

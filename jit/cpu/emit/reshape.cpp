@@ -47,12 +47,12 @@ bool is_factor(std::int64_t n) {
 }
 
 // Interleaves the parts, whose number is a power of two.
-Value* interleaved(IRBuilder& b, const Values& parts) {
+Value* alternating(IRBuilder& b, const Values& parts) {
   if (parts.size() == 1) return parts[0];
   Values even, odd;
   for (std::size_t k = 0; k < parts.size(); k += 2)
     even.push_back(parts[k]), odd.push_back(parts[k + 1]);
-  Value *first = interleaved(b, even), *second = interleaved(b, odd);
+  Value *first = alternating(b, even), *second = alternating(b, odd);
   const int lanes = lanes_of(first);
   std::vector<int> order;
   for (int i = 0; i < lanes; ++i)
@@ -235,7 +235,7 @@ Value* KernelEmitter::Reshape::put_together(const AxisGroup& group, std::size_t 
     vectors.push_back(with_lanes(static_cast<int>(lanes),
                                  [&] { return widen(b_, e_.element(nest_, x_, inner_), nest_.lanes); }));
   }
-  return interleaved(b_, vectors);
+  return alternating(b_, vectors);
 }
 
 // A buffer whose elements follow each other without a gap is also a buffer of the other extents.

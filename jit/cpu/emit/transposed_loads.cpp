@@ -106,7 +106,7 @@ Value* KernelEmitter::find_transposed_accesses(Nest& nest) {
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] = static_cast<int>(a);
   for (const Root& root : nest.roots) {
-    if (root.carries_values()) {
+    if (root.carries_values() || root.kind == Root::Kind::Update) {
       nest.transposed_loads.clear(), nest.transposed_stores.clear();
       return nullptr;
     }

@@ -124,6 +124,8 @@ llvm::orc::LLJIT& process_jit() {
     };
     add(assert_hook, &kiln_hook_assert);
     add(print_hook, &kiln_hook_print);
+    add(begin_updates_hook, &kiln_hook_begin_updates);
+    add(end_updates_hook, &kiln_hook_end_updates);
     if (auto error = made->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(hooks))))
       fail("cannot define hooks", std::move(error));
     show_to_debuggers(*made);

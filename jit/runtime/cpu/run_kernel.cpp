@@ -18,6 +18,8 @@ namespace {
 
 // Threads take groups of programs in portions of about this duration.
 constexpr double portion_ns = 5000;
+// A launch of one thread has longer portions: atomic operations of other launches may have to wait for one.
+constexpr double longest_portion_ns = 1e6;
 
 struct SharedLaunch { // state that the threads of a launch share
   const CompiledKernel* code;
@@ -75,15 +77,22 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   std::int64_t groups = 1;
   for (int i = 0; i < rank; ++i)
     groups *= (grid[i] + group[static_cast<std::size_t>(i)] - 1) / group[static_cast<std::size_t>(i)];
-  if (here) {
-    run_groups(&launch, 0, groups, 0);
+  const double group_ns =
+      ns * static_cast<double>(programs) / static_cast<double>(std::max<std::int64_t>(groups, 1));
+  auto groups_in = [&](double duration) {
+    return static_cast<std::int64_t>(std::min(duration / std::max(group_ns, 1.0), 1e6));
+  };
+  // The grain that the pool would choose, or a larger one if groups are so short that assigning them costs
+  // more.
+  const std::int64_t fair = std::max<std::int64_t>(1, groups / (32 * std::int64_t{pool.size()}));
+  const std::int64_t grain = std::max(fair, groups_in(portion_ns));
+  if (here || pool.size() == 1 || groups <= grain) {
+    launch.context.one_thread = group_ns < 10 * longest_portion_ns;
+    const std::int64_t portion = std::max<std::int64_t>(1, groups_in(longest_portion_ns));
+    for (std::int64_t begin = 0; begin < groups; begin += portion)
+      run_groups(&launch, begin, std::min(groups, begin + portion), 0);
   } else {
-    // The grain that the pool would choose, or a larger one if groups are so short that assigning them costs
-    // more.
-    const double group_ns = ns * static_cast<double>(programs) / static_cast<double>(groups);
-    std::int64_t fair = std::max<std::int64_t>(1, groups / (32 * std::int64_t{pool.size()}));
-    auto portion = static_cast<std::int64_t>(std::min(portion_ns / std::max(group_ns, 1.0), 1e6));
-    pool.parallel_for(groups, run_groups, &launch, std::max(fair, portion));
+    pool.parallel_for(groups, run_groups, &launch, grain);
   }
   if (launch.state.error) std::rethrow_exception(launch.state.error);
 }
