@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include <kiln/dsl/error.h>
 
@@ -122,6 +123,16 @@ Values interleaved(IRBuilder& b, const Values& columns) {
     rows.push_back(gathered(b, columns, places));
   }
   return rows;
+}
+
+llvm::Value* joined(IRBuilder& b, Values vectors) {
+  for (; vectors.size() > 1; vectors.resize(vectors.size() / 2))
+    for (std::size_t k = 0; k < vectors.size() / 2; ++k) {
+      Lanes order(2 * static_cast<std::size_t>(lanes_of(vectors[2 * k])));
+      std::iota(order.begin(), order.end(), 0);
+      vectors[k] = b.CreateShuffleVector(vectors[2 * k], vectors[2 * k + 1], order);
+    }
+  return vectors[0];
 }
 
 } // namespace kiln::emit

@@ -19,4 +19,7 @@ Values transposed_squares(IRBuilder& b, Values rows);
 Values deinterleaved(IRBuilder& b, const Values& rows);
 Values interleaved(IRBuilder& b, const Values& columns);
 
+// One vector after the other: a vector of all their lanes. The number of vectors is a power of two.
+llvm::Value* joined(IRBuilder& b, Values vectors);
+
 } // namespace kiln::emit

@@ -210,8 +210,9 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   Root root{Root::Kind::Fill, op.result()};
   root.own = root.sole = true;
   root.buffer = own_buffer(op.result());
-  // A nest that only copies a strided view to scratch may load whole lines of it (transposed_loads.cpp).
-  const bool alone = is_strided_load(op);
+  // A nest that only fills scratch from strided views may load whole lines of them (transposed_loads.cpp). It
+  // would not, if it had a reduction as well.
+  const bool alone = reads_strided(plan_, op);
   if (alone) flush();
   add_root(root);
   if (alone) flush();

@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 namespace kiln::cpu {
 
@@ -35,17 +34,6 @@ using Axes = std::vector<int>;
 int tile_axis_at(const Axes& axes, int nest_axis) {
   auto at = std::find(axes.begin(), axes.end(), nest_axis);
   return at == axes.end() ? -1 : static_cast<int>(at - axes.begin());
-}
-
-// One vector after the other. Their number is a power of two.
-Value* joined(IRBuilder& b, Values vectors) {
-  for (; vectors.size() > 1; vectors.resize(vectors.size() / 2))
-    for (std::size_t k = 0; k < vectors.size() / 2; ++k) {
-      std::vector<int> order(2 * static_cast<std::size_t>(lanes_of(vectors[2 * k])));
-      std::iota(order.begin(), order.end(), 0);
-      vectors[k] = b.CreateShuffleVector(vectors[2 * k], vectors[2 * k + 1], order);
-    }
-  return vectors[0];
 }
 
 // The axes of an operand of an operation that is evaluated at `axes`; empty if the analysis ends here.
@@ -120,8 +108,7 @@ Value* KernelEmitter::find_transposed_accesses(Nest& nest) {
   if (!nest.computes_blocks()) return nullptr;
   nest.lanes = nest.native_lanes = lanes;
   nest.block = static_cast<int>(std::min<std::int64_t>(lanes, rows)); // fewer rows than lanes: all of them
-  while (rows >= lanes && nest.block * least_bytes < line_bytes &&
-         2 * nest.block <= std::min<std::int64_t>(rows, tuning::max_transposed_rows) &&
+  while (rows >= lanes && nest.block * least_bytes < line_bytes && 2 * nest.block <= rows &&
          2 * nest.block * operations <= max_operations)
     nest.block *= 2;
   return condition;
@@ -217,11 +204,15 @@ Values KernelEmitter::load_lines(Nest& nest, const ir::Op& op, Value* address, V
     Values together; // parts k, k + length, k + 2 length, ...
     for (std::size_t i = k; i < parts.size(); i += length)
       together.push_back(parts[i]);
-    lines.push_back(from_memory(b_, numbers_, joined(b_, together), dtype));
+    lines.push_back(joined(b_, together));
   }
-  if (length == static_cast<std::size_t>(nest.lanes))
-    return transposed(b_, std::move(lines), target_.sve_bytes ? 8 * target_.sve_bytes : 128);
-  return transposed_squares(b_, std::move(lines));
+  // As they are in memory, narrow floats take fewer registers.
+  lines = length == static_cast<std::size_t>(nest.lanes)
+              ? transposed(b_, std::move(lines), target_.sve_bytes ? 8 * target_.sve_bytes : 128)
+              : transposed_squares(b_, std::move(lines));
+  for (Value*& line : lines)
+    line = from_memory(b_, numbers_, line, dtype);
+  return lines;
 }
 
 // Whether the nest loads and stores whole vectors of narrow rows that follow one another, and interleaves

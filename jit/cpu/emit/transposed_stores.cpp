@@ -25,7 +25,7 @@ bool KernelEmitter::transposed_store(Nest& nest, const ir::Op& op, const Indices
   internal_check(!view_access(nest, op, at).mask, "a transposed store needs a mask");
   Values& rows = nest.collected[&op];
   rows.push_back(widen(b_, v, nest.lanes));
-  const auto count = static_cast<std::size_t>(std::min(nest.lanes, nest.block));
+  const auto count = static_cast<std::size_t>(nest.block);
   if (rows.size() < count) return true;
 
   const ir::Value* view = op.operand(0);
@@ -49,26 +49,33 @@ bool KernelEmitter::transposed_store(Nest& nest, const ir::Op& op, const Indices
 void KernelEmitter::store_lines(Nest& nest, const ir::Value* view, Values rows, Value* address,
                                 Value* stride) {
   const DType dtype = view->type.dtype;
-  const std::size_t count = rows.size(), length = std::bit_ceil(count);
-  rows.resize(length, llvm::Constant::getNullValue(rows[0]->getType()));
-  Values lines = length == static_cast<std::size_t>(nest.lanes)
-                     ? transposed(b_, std::move(rows), target_.sve_bytes ? 8 * target_.sve_bytes : 128)
-                     : transposed_squares(b_, std::move(rows));
-  for (Value*& line : lines)
-    line = to_memory(b_, numbers_, line, dtype);
-  Values parts, addresses;
-  std::vector<int> order(length);
-  for (int i = 0; i < nest.lanes; ++i) {
+  const auto lanes = static_cast<std::size_t>(nest.lanes);
+  const std::size_t count = rows.size(), length = std::min(std::bit_ceil(count), lanes);
+  for (Value*& row : rows) // as they are in memory, narrow floats take fewer registers
+    row = to_memory(b_, numbers_, row, dtype);
+  rows.resize(std::max(count, length), llvm::Constant::getNullValue(rows[0]->getType()));
+  std::vector<Values> parts(lanes); // of each column
+  for (auto first = rows.begin(); first != rows.end(); first += static_cast<std::ptrdiff_t>(length)) {
+    Values square(first, first + static_cast<std::ptrdiff_t>(length));
+    square = length == lanes
+                 ? transposed(b_, std::move(square), target_.sve_bytes ? 8 * target_.sve_bytes : 128)
+                 : transposed_squares(b_, std::move(square));
+    std::vector<int> order(length);
+    for (std::size_t i = 0; i < lanes; ++i) {
+      std::iota(order.begin(), order.end(), static_cast<int>(i / length * length));
+      parts[i].push_back(b_.CreateShuffleVector(square[i % length], order));
+    }
+  }
+  Values columns, addresses;
+  for (std::size_t i = 0; i < lanes; ++i) {
     addresses.push_back(i == 0 ? address
                                : b_.CreateGEP(memory_type(context_, dtype), addresses.back(), stride));
-    const auto place = static_cast<std::size_t>(i);
-    std::iota(order.begin(), order.end(), static_cast<int>(place / length * length));
-    parts.push_back(b_.CreateShuffleVector(lines[place % length], order));
+    columns.push_back(joined(b_, parts[i]));
   }
-  if (count == length) return store_streaming(view, parts, addresses, stride);
+  if (count >= length) return store_streaming(view, columns, addresses, stride);
   const llvm::Align align(static_cast<unsigned>(size_of(dtype)));
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    b_.CreateMaskedStore(parts[i], addresses[i], align, first_lanes(count, length));
+  for (std::size_t i = 0; i < lanes; ++i)
+    b_.CreateMaskedStore(columns[i], addresses[i], align, first_lanes(count, length));
 }
 
 // Stores narrow rows that follow one another as whole vectors.

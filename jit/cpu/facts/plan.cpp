@@ -105,6 +105,18 @@ bool is_strided_load(const Op& op) {
          op.operand(0)->type.layout == LayoutClass::Any && !op.result()->type.shape.back().is_one();
 }
 
+bool reads_strided(const Plan& plan, const Op& op) {
+  std::unordered_set<const Op*> seen;
+  auto reads = [&](auto&& self, const Op& at) -> bool {
+    if (is_strided_load(at)) return true;
+    if (!ir::is_elementwise(at.code) || !seen.insert(&at).second) return false;
+    return std::any_of(at.operands.begin(), at.operands.end(), [&](const Value* v) {
+      return v->type.is_tile() && v->def && !plan.has_buffer(v) && self(self, *v->def);
+    });
+  };
+  return reads(reads, op);
+}
+
 bool has_long_latency(const Op& op) { return own_cost(op) >= tuning::function_cost; }
 
 class Planner {

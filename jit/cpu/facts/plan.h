@@ -58,6 +58,8 @@ private:
 bool is_root(const ir::Op& op);
 // Whether `op` loads rows whose elements may lie apart, such as those of a transposed matrix.
 bool is_strided_load(const ir::Op& op);
+// Whether the evaluation of `op` in its own nest includes such a load, through elementwise operations only.
+bool reads_strided(const Plan& plan, const ir::Op& op);
 // Whether an element of the result may depend on elements of an operand with other indices.
 bool moves_elements(const ir::Op& op);
 // Whether `op` is a function such as exp: many instructions, each of which waits for the one before.

@@ -108,7 +108,7 @@ inline constexpr std::int64_t min_streaming_row_bytes = 8 * streaming_prefetch_b
 // Vectors of fewer lanes than this are gathered instead of loaded transposed.
 // lanes | Emerald Rapids | 58 % more time with gathers of 16 lanes to transpose 1024 x 1024 | 2026-11-28
 inline constexpr int min_transposed_lanes = 4;
-// The largest number of rows of a transposed load that are computed together; each row adds code of its own.
+// The largest number of rows that are transposed together; each row adds code of its own.
 // rows | Emerald Rapids | 17 % more time with 8 for a transposition of 1024 x 1024, 32 % with 4 | 2026-11-28
 inline constexpr int max_transposed_rows = 16;
 // The distance at which transposed loads prefetch their next lines, each of which is on a page of its own.

@@ -54,8 +54,11 @@ public:
 
 private:
   bool is_narrow(int axis) const { return key_.narrow > 0 && axis == key_.rank - 1; }
-  bool in_tile(int axis) const { return key_.tile_log[axis] > 0 || is_narrow(axis); }
-  std::int64_t rows(int axis) const { return std::int64_t{1} << key_.tile_log[axis]; }
+  bool is_columns(int axis) const { return key_.columns > 0 && axis == key_.rank - 2; }
+  bool in_tile(int axis) const { return key_.tile_log[axis] > 0 || is_narrow(axis) || is_columns(axis); }
+  std::int64_t rows(int axis) const {
+    return is_columns(axis) ? key_.columns : std::int64_t{1} << key_.tile_log[axis];
+  }
   ir::Dim extent(int axis) const { return ir::Dim(rows(axis) * (is_narrow(axis) ? key_.narrow : 1)); }
 
   void add_parameters() {

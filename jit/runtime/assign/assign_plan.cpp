@@ -139,6 +139,22 @@ void merge_narrow_rows(AssignPlan& plan) {
   --plan.rank;
 }
 
+// Exchanges the last two axes if the rows are narrow and some operand has a plane for each column. Vectors
+// then lie along the rows' axis, where they read that operand as it lies in memory, and all columns of the
+// output are interleaved in registers.
+void exchange_narrow_rows(AssignPlan& plan) {
+  const int row = plan.rank - 2, column = plan.rank - 1;
+  if (row < 0 || plan.narrow > 0) return;
+  if (plan.extents[column] > most_narrow || plan.extents[row] < least_rows || plan.out.strides[column] != 1)
+    return;
+  const auto has_planes = [&](const AssignPlan::View& v) {
+    return v.strides[row] == 1 && v.strides[column] != 0;
+  };
+  if (std::none_of(plan.views, plan.views + plan.view_count, has_planes)) return;
+  plan.columns = static_cast<int>(plan.extents[column]);
+  exchange(plan, row, column);
+}
+
 // A CPU loads a tile of a transposed operand as so many lines of each column, which it uses in full.
 constexpr std::int64_t lines_of_tile = 64;
 
@@ -149,7 +165,7 @@ int axis_of_lines(const AssignPlan& plan) {
   for (int v = 0; v < plan.view_count; ++v)
     for (int a = 0; a < last; ++a)
       if (plan.views[v].strides[a] == 1 && plan.extents[a] > 1 && plan.views[v].strides[last] != 0 &&
-          plan.narrow == 0)
+          plan.narrow == 0 && plan.columns == 0)
         return a;
   return last;
 }
@@ -229,7 +245,7 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
 // loops end at the end of the output. With one axis there is one size. With more, the inner axis grows in
 // factors of 8 and the others in factors of 4, up to about tile_elements elements of the output.
 void choose_tile(AssignPlan& plan, Device device) {
-  if (device.is_cpu()) merge_narrow_rows(plan);
+  if (device.is_cpu()) merge_narrow_rows(plan), exchange_narrow_rows(plan);
   const std::int64_t tile_elements = tile_elements_of(device);
   const int last = plan.rank - 1, down = device.is_cpu() ? axis_of_lines(plan) : last;
   std::int64_t left = tile_elements;
@@ -239,6 +255,12 @@ void choose_tile(AssignPlan& plan, Device device) {
       tile = std::bit_floor(static_cast<std::uint64_t>(tile_elements / plan.narrow));
       while (tile > 64 && tile / 8 * plan.narrow >= plan.extents[a])
         tile /= 8;
+    } else if (a == last && plan.columns > 0) {
+      tile = std::bit_floor(static_cast<std::uint64_t>(tile_elements / plan.columns));
+      while (tile > 64 && tile / 8 >= plan.extents[a])
+        tile /= 8;
+    } else if (a == last - 1 && plan.columns > 0) {
+      tile = plan.columns;
     } else if (a == last) {
       tile = down == last ? tile_elements : tile_elements / lines_of_tile;
       while (plan.rank > 1 && tile > 64 && tile / 8 >= plan.extents[a])
@@ -258,11 +280,13 @@ void make_key(AssignKey& key, const AssignPlan& plan) {
   key.rank = static_cast<std::uint8_t>(plan.rank);
   key.narrow = static_cast<std::uint8_t>(plan.narrow);
   key.width = static_cast<std::uint8_t>(plan.width);
+  key.columns = static_cast<std::uint8_t>(plan.columns);
   key.out_unit = plan.out.strides[plan.rank - 1] == 1;
-  for (int a = 0; a < max_rank; ++a)
+  for (int a = 0; a < max_rank; ++a) {
+    const bool power = a < plan.rank && (plan.columns == 0 || a != plan.rank - 2);
     key.tile_log[a] =
-        a < plan.rank ? static_cast<std::uint8_t>(std::countr_zero(static_cast<std::uint64_t>(plan.tile[a])))
-                      : 0;
+        power ? static_cast<std::uint8_t>(std::countr_zero(static_cast<std::uint64_t>(plan.tile[a]))) : 0;
+  }
   for (int v = 0; v < plan.view_count; ++v) {
     unsigned full = 0, unit = 0;
     for (int a = 0; a < plan.rank; ++a) {

@@ -32,6 +32,8 @@ struct AssignPlan {
   // not part of the tile.
   std::int64_t tile[max_rank];
   int narrow = 0, width = 0;
+  // If positive, the axis before the last has this many elements, which are the columns of narrow rows.
+  int columns = 0;
 
   // The elements of a program along an axis.
   std::int64_t tile_elements(int axis) const {
@@ -47,9 +49,8 @@ struct AssignPlan {
 // The key of a compiled variant, besides the type of the expression. Keys are compared as bytes.
 struct AssignKey {
   std::uint8_t rank;
-  std::uint8_t narrow; // as in AssignPlan
-  std::uint8_t width;
-  std::uint8_t out_unit; // 1: the innermost stride is 1
+  std::uint8_t narrow, width, columns; // as in AssignPlan
+  std::uint8_t out_unit;               // 1: the innermost stride is 1
   std::uint8_t tile_log[max_rank];
   struct View {
     std::uint8_t full; // bit a is set if the view varies along axis a; it is broadcast along the others
@@ -64,7 +65,7 @@ struct AssignKey {
 // Broadcasts, merges axes and chooses tiles. The UserErrors are those of assign.h.
 void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& out,
                  const AssignOperand* operands, const Location& here);
-// May merge the last two axes into one of narrow rows, for CPUs.
+// May merge the last two axes into one of narrow rows, or exchange them, for CPUs.
 void choose_tile(AssignPlan& plan, Device device);
 void make_key(AssignKey& key, const AssignPlan& plan);
 

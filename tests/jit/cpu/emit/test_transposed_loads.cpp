@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <llvm/IR/Constants.h>
 
+#include <cstring>
 #include <functional>
 #include <random>
 
@@ -62,7 +63,60 @@ template <class T> void transposes_exactly(std::mt19937_64& random) {
     }
 }
 
+// Reduces the rows of transposed matrices, and compares the bits with those for the same rows one after the
+// other in memory.
+template <class T> void reduces_alike(std::mt19937_64& random) {
+  using A = std::conditional_t<(sizeof(T) < sizeof(float)), float, T>;
+  const auto weights = kernel("weights", [](View<const T, 2> x, View<T, 2> y, View<A, 1> sums) {
+    auto [row] = program_tile(x, BM);
+    auto column = offset(BN, 0);
+    Tile t = cast<A>(x.tile(row, column).load_or(T(-20.0f)));
+    Tile e = (max(t, BN, keep) - t) * (t + A(21)); // integers, whose sums are exact in any order
+    Tile total = sum(e, BN);
+    sums.tile(row).store(total);
+    y.tile(row, column).store(cast<T>(e * (A(100) / (expand<1>(total) + A(1)))));
+  });
+  test::RandomIntegers number{random};
+  Stream stream;
+  for (auto [bm, bn] : {std::pair{32, 128}, {64, 256}, {16, 64}, {40, 130}})
+    for (bool turned_y : {false, true}) {
+      const std::int64_t rows = number(1, 150), columns = number(1, bn);
+      CAPTURE(bm, bn, turned_y, rows, columns);
+      Matrix<T> x(rows, columns, false, 0, random), y(rows, columns, false, 0, random);
+      Matrix<T> of_x(rows, columns, true, number(0, 3), random);
+      Matrix<T> of_y(rows, columns, turned_y, number(0, 3), random);
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j)
+          of_x.at(i, j) = x.at(i, j);
+      const auto before = of_y.memory;
+      std::vector<A> sums(static_cast<std::size_t>(rows)), of_sums(sums.size());
+      weights.launch(stream, {BM = bm, BN = bn}, x.view, y.view, TensorView(sums));
+      weights.launch(stream, {BM = bm, BN = bn}, of_x.view, of_y.view, TensorView(of_sums));
+      stream.synchronize();
+      CHECK(std::memcmp(sums.data(), of_sums.data(), sums.size() * sizeof(A)) == 0);
+      std::vector<bool> written(before.size());
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j) {
+          written[static_cast<std::size_t>(&of_y.at(i, j) - of_y.memory.data())] = true;
+          if (std::memcmp(&y.at(i, j), &of_y.at(i, j), sizeof(T)) != 0) FAIL("row " << i << ", column " << j);
+        }
+      for (std::size_t k = 0; k < before.size(); ++k)
+        if (!written[k] && float(of_y.memory[k]) != float(before[k])) FAIL("the gap at " << k);
+    }
+}
+
 } // namespace
+
+TEST_CASE("rows of transposed matrices are reduced to the same bits as those of others") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  SECTION("f32") { reduces_alike<float>(random); }
+  SECTION("f64") { reduces_alike<double>(random); }
+  SECTION("bf16") { reduces_alike<bf16>(random); }
+  SECTION("f16") { reduces_alike<f16>(random); }
+  SECTION("i8") { reduces_alike<std::int8_t>(random); }
+}
 
 TEST_CASE(
     "transposed matrices of every element type are read where they lie, whatever their strides and edges") {

@@ -92,7 +92,71 @@ template <class T, int Rank> void check_narrow_rows(std::mt19937_64& random, int
   }
 }
 
+// Checks expressions that make narrow rows of planes, one for each column.
+template <class T> void check_planes(std::mt19937_64& random, int times) {
+  std::uniform_int_distribution<int> small(-8, 8); // so that results are exact
+  auto draw = [&] { return T(static_cast<float>(small(random))); };
+  for (int t = 0; t < times; ++t) {
+    const std::int64_t images = 1 + t % 3, columns = 2 + static_cast<std::int64_t>(random() % 15);
+    const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 900), gap = t % 4 == 0 ? 3 : 0;
+    const std::vector<std::int64_t> extents{images, rows, columns};
+    RandomArray<T, 3> planes(random, {images, columns, rows}, true, draw),
+        bias(random, {1, 1, columns}, true, draw);
+    RandomArray<T, 3> scale(random, {1, rows, 1}, true, draw);
+    RandomArray<T, 3> whole(random, {images, rows, columns + gap}, true, draw);
+    const auto x = planes.view.permute({0, 2, 1}), out = whole.view.slice(2, 0, columns);
+    const auto before = whole.memory;
+    auto check = [&](auto expression, auto reference) {
+      auto expected = before;
+      RandomArray<T, 3>::each(extents, [&](const auto& i) {
+        const float v = float(planes[{i[0], i[2], i[1]}]);
+        auto& y = expected[static_cast<std::size_t>(&whole[i] - whole.memory.data())];
+        y = T(reference(v, float(bias[{0, 0, i[2]}]), float(scale[{0, i[1], 0}]), float(y)));
+      });
+      for (bool interpreted : {false, true}) {
+        std::copy(before.begin(), before.end(), whole.memory.begin()); // the view points to this memory
+        evaluate(out, expression, interpreted);
+        CAPTURE(t, interpreted, images, rows, columns, gap);
+        REQUIRE(std::equal(expected.begin(), expected.end(), whole.memory.begin(),
+                           [](T a, T b) { return float(a) == float(b); }));
+      }
+    };
+    check(x + bias.view, [](float v, float b, float, float) { return v + b; });
+    check(x + bias.view + scale.view, [](float v, float b, float s, float) { return v + b + s; });
+    check(x + out, [](float v, float, float, float y) { return v + y; });
+  }
+}
+
 } // namespace
+
+TEST_CASE("planes that become the columns of narrow rows equal the result of plain loops") {
+  auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  SECTION("f32") { check_planes<float>(random, 12); }
+  SECTION("f64") { check_planes<double>(random, 6); }
+  SECTION("bf16") { check_planes<bf16>(random, 8); }
+  SECTION("f16") { check_planes<f16>(random, 8); }
+  SECTION("i8") { check_planes<std::int8_t>(random, 8); }
+}
+
+TEST_CASE("vectors lie along planes that become the columns of narrow rows") {
+  std::vector<float> a(3 * 1000), b(a.size());
+  TensorView planes(a, {3, 1000}), out(b, {1000, 3});
+  auto whole = detail::as_whole_of<float>(planes.transpose() * 2);
+  detail::AssignOperand operands[decltype(whole)::leaves];
+  detail::AssignOperand* next = operands;
+  whole.gather(next);
+  detail::AssignPlan plan;
+  detail::plan_assign(plan, detail::assign_site<float, decltype(whole)>,
+                      {out.data(), out.rank(), out.extents(), out.strides()}, operands,
+                      detail::Location::current());
+  detail::choose_tile(plan, Device::cpu());
+  REQUIRE(plan.rank == 2);
+  CHECK(plan.extents[0] == 3);
+  CHECK(plan.tile[0] == 3);
+  CHECK(plan.views[0].strides[1] == 1);
+}
 
 TEST_CASE("rows that are narrower than a vector equal the result of plain loops") {
   auto seed = test::fresh_seed();
