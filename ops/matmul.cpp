@@ -47,7 +47,8 @@ template <> struct ProgramTile<3> {
   }
 };
 
-// The parameters are a, b, bias, times, residual, c, alpha, beta, of which some are optional.
+// The parameters are a, b, bias, times, residual, c, alpha, beta, of which some are optional; for an epilogue
+// of the user, the number of its first batch and its views follow.
 template <class A, int Rank> class Matmul {
 public:
   Matmul(const OpVariant& v, const Handle* arguments)
@@ -66,10 +67,20 @@ public:
     auto sum = for_range(BK, a_.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
       return detail::dot_erased(at.tile(a_, at.m, k), at.tile(b_, k, at.n), sum);
     });
-    at.tile(c_, at.m, at.n).store(finished(sum, at));
+    at.tile(c_, at.m, at.n).store(variant_.hook ? by_hook(sum, at) : finished(sum, at));
   }
 
 private:
+  static Scalar<std::int64_t> batch_of(const ProgramTile<2>&) { return 0; }
+  static Scalar<std::int64_t> batch_of(const ProgramTile<3>& at) { return at.batch; }
+
+  Tile<A, BM, BN> by_hook(const Tile<A, BM, BN>& sum, const ProgramTile<Rank>& at) const {
+    const Scalar<std::int64_t> batch = batch_of(at) + Scalar<std::int64_t>(next_[0]);
+    const Handle values[] = {sum.record(), batch.record(), at.m.record(), at.n.record()};
+    return Tile<A, BM, BN>(
+        detail::record_hook(*variant_.hook, values, next_ + 1, "ops::matmul: the epilogue"));
+  }
+
   template <class V> std::optional<V> take(std::uint32_t option) {
     return variant_.options & option ? std::optional<V>(V(*next_++)) : std::nullopt;
   }
@@ -118,6 +129,8 @@ struct Product {
   Array a, b, c, bias, times, residual;
   OpVariant variant;
   double alpha, beta;
+  const Input* views; // of the user's epilogue
+  std::int64_t first_batch = 0;
 
   bool has(std::uint32_t option) const { return (variant.options & option) != 0; }
   std::array<Array*, 5> all() { return {&c, &a, &b, &times, &residual}; } // without the bias
@@ -182,6 +195,9 @@ void launch(const detail::StreamAt& at, const Product& p) {
   list.add(p.c);
   list.add_if(p.has(detail::matmul_alpha), {p.variant.compute, p.alpha});
   list.add_if(p.has(detail::matmul_beta), {p.variant.compute, p.beta});
+  if (p.variant.hook) list.add(p.first_batch);
+  for (int i = 0; p.variant.hook && i < p.variant.hook->view_count; ++i)
+    list.add(p.views[i]);
   std::optional<Config> config;
   if (rows == 0) config = detail::known_config("matmul", at, {m, n, k}, {&p.a, &p.b, &p.c});
   if (!config) config = matmul_config(at.stream.device(), p.a.dtype, m, n, k);
@@ -196,6 +212,7 @@ void launch_batches(const detail::StreamAt& at, Product p) {
     drop_axis(*x, 0);
   for (std::int64_t i = 0; i < p.c.extents[0]; ++i) {
     launch_batches(at, part);
+    part.first_batch += part.c.size() / (part.c.extents[part.c.rank - 1] * part.c.extents[part.c.rank - 2]);
     for (std::size_t x = 0; x < p.all().size(); ++x)
       part.all()[x]->data =
           static_cast<char*>(part.all()[x]->data) + p.all()[x]->strides[0] * size_of(p.all()[x]->dtype);
@@ -203,20 +220,22 @@ void launch_batches(const detail::StreamAt& at, Product p) {
 }
 
 void multiply(const Names& names, const detail::StreamAt& at, const Input& a, const Input& b, const Output& c,
-              const Input& bias, const MatmulOptions& options) {
+              const Input& bias, const MatmulOptions& options, const detail::Hook* hook = nullptr,
+              const Input* views = nullptr) {
   const detail::Checks check(names.op, at);
   const detail::Argument a_arg{names.a, a.array()}, b_arg{names.b, b.array()}, c_arg{names.c, c.array()};
   std::uint32_t kind = static_cast<std::uint32_t>(options.activation);
   kind |= (bias.given() ? detail::matmul_bias : 0) | (options.times.given() ? detail::matmul_times : 0) |
           (options.residual.given() ? detail::matmul_residual : 0) |
           (options.alpha != 1 ? detail::matmul_alpha : 0) | (options.beta != 0 ? detail::matmul_beta : 0);
-  Product p{a.array(), b.array(), c.array(),     c.array(),   c.array(),
-            c.array(), {},        options.alpha, options.beta};
+  Product p{a.array(), b.array(), c.array(),     c.array(),    c.array(),
+            c.array(), {},        options.alpha, options.beta, views};
   if (bias.given()) p.bias = bias.array();
   if (options.times.given()) p.times = options.times.array();
   if (options.residual.given()) p.residual = options.residual.array();
   p.variant = {detail::compute_dtype({&p.a, &p.b, &p.c, &p.bias, &p.times, &p.residual}), kind};
-  if (p.c.dtype == DType::I32) p.variant.compute = DType::I32;
+  p.variant.hook = hook;
+  if (p.c.dtype == DType::I32 && !hook) p.variant.compute = DType::I32;
 
   for (const detail::Argument& argument : {a_arg, b_arg, c_arg})
     check.rank_at_least(argument, 2);
@@ -245,10 +264,19 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   broadcast_batch(check, a_arg, p.a, c_arg, p.c);
   broadcast_batch(check, b_arg, p.b, c_arg, p.c);
 
+  if (hook) {
+    check.that(p.variant.compute == hook->compute,
+               "a and b are of f64 and c is not, for which an epilogue has no tiles of f64; pass c of f64");
+    check.that(hook->view_count <= 8, "an epilogue takes at most 8 tensors; merge some of them");
+    for (int i = 0; i < hook->view_count; ++i)
+      check.apart_or_same(c_arg, {"a tensor of the epilogue", views[i].array()});
+  }
   if (p.c.rank == 2) return launch(at, p);
   if (p.c.size() == 0) return;
-  const int batches = detail::merge_outer({&p.c, &p.a, &p.b, &p.times, &p.residual}, 2);
-  if (batches == 1 && (p.c.extents[0] == 1 || batch_is_rows(p))) {
+  const auto order =
+      hook ? detail::MergeOrder::as_given : detail::MergeOrder::by_stride; // at.batch counts them
+  const int batches = detail::merge_outer({&p.c, &p.a, &p.b, &p.times, &p.residual}, 2, order);
+  if (batches == 1 && !hook && (p.c.extents[0] == 1 || batch_is_rows(p))) {
     for (Array* x : p.all())
       drop_axis(*x, x != &p.b && x->extents[1] == 1 && x->extents[0] != 1 ? 1 : 0);
     return launch(at, p);
@@ -269,6 +297,10 @@ void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Outpu
 void linear(detail::StreamAt stream, const Input& x, const Input& weight, const Input& bias, const Output& y,
             const MatmulOptions& options) {
   multiply({"ops::linear", "x", "weight", "y"}, stream, x, weight, y, bias, options);
+}
+void detail::matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c,
+                         const Hook& epilogue, const Input* views) {
+  multiply({"ops::matmul", "a", "b", "c"}, stream, a, b, c, {}, {}, &epilogue, views);
 }
 
 namespace {

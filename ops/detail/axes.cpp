@@ -40,14 +40,15 @@ void merge(Array& a, int i) {
 
 } // namespace
 
-int merge_outer(std::initializer_list<Array*> arrays, int kept) {
+int merge_outer(std::initializer_list<Array*> arrays, int kept, MergeOrder wanted) {
   Array& first = **arrays.begin();
   const int outer = first.rank - kept;
   int order[max_rank], count = 0;
   for (int i = 0; i < outer; ++i)
     if (first.extents[i] != 1) order[count++] = i;
-  std::stable_sort(order, order + count,
-                   [&](int a, int b) { return std::abs(first.strides[a]) > std::abs(first.strides[b]); });
+  if (wanted == MergeOrder::by_stride)
+    std::stable_sort(order, order + count,
+                     [&](int a, int b) { return std::abs(first.strides[a]) > std::abs(first.strides[b]); });
   if (count == 0 && outer > 0) order[count++] = outer - 1;
   for (Array* a : arrays)
     take_axes(*a, order, count, kept);

@@ -19,6 +19,8 @@
 KILN_API_BEGIN
 namespace kiln::ops::detail {
 
+struct Hook;
+
 using kiln::detail::Handle;
 
 // An argument of a launch: an array, or a number. It refers to the array, which must live during the call.
@@ -45,7 +47,7 @@ private:
 // The arguments of a launch in the order of the parameters.
 class OpArguments {
 public:
-  static constexpr int max = 16;
+  static constexpr int max = 24;
 
   OpArguments(std::initializer_list<OpArgument> list) {
     for (const OpArgument& a : list)
@@ -68,6 +70,7 @@ private:
 struct OpVariant {
   DType compute = DType::F32; // in which the op computes: F32, F64, or I32 for products of integers
   std::uint32_t options = 0;  // of the op's own
+  const Hook* hook = nullptr; // the user's lambda, whose views are the last arguments
 };
 
 class OpKernel {

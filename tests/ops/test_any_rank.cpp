@@ -231,6 +231,49 @@ TEMPLATE_TEST_CASE("products of batches broadcast, and their epilogue is in the 
   }
 }
 
+TEMPLATE_TEST_CASE("products with an epilogue of the user", "", (Pair<float, float>), (Pair<bf16, float>),
+                   (Pair<f16, bf16>), (Pair<double, double>)) {
+  Random random;
+  KILN_SEED(random);
+  using P = TestType;
+  for (int i = 0; i < 4; ++i) {
+    const auto m = random.integer(1, 40), n = random.integer(1, 70), k = random.integer(1, 40);
+    Strided<typename P::in, 4> a(random, {2, 3, m, k}, uniform(random, -1, 1));
+    Strided<typename P::in, 2> b(random, {k, n}, uniform(random, -1, 1));
+    Strided<float, 1> bias(random, {n}, uniform(random, -1, 1));
+    Strided<typename P::in, 3> more(random, {6, m, n}, uniform(random, -1, 1));
+    Strided<typename P::out, 4> c(random, {2, 3, m, n});
+    on_test_device(
+        [&](Stream& s, auto a, auto b, auto bias, auto more, auto c) {
+          ops::matmul(
+              s, a, b, c,
+              [](auto sum, auto at, auto bias, auto more) {
+                using A = kiln::detail::element_t<decltype(sum)>;
+                Tile x = cast<A>(more.tile(at.batch, at.m, at.n).load());
+                Tile row = cast<A>(expand<1>(at.m + arange(ops::BM)));
+                return where(x > 0.5f, A(0), tanh(sum + bias.tile(at.n).load()) * x + row);
+              },
+              bias, more);
+        },
+        a.view, b.view, bias.view, more.view, c.view);
+    c.check(P::tolerance, [&](auto o, auto in, auto r, auto q) {
+      double sum = bias(q);
+      for (std::int64_t l = 0; l < k; ++l)
+        sum += a(o, in, r, l) * b(l, q);
+      const double x = more(3 * o + in, r, q);
+      return x > 0.5 ? 0 : std::tanh(sum) * x + static_cast<double>(r);
+    });
+  }
+}
+
+TEST_CASE("an epilogue that does more than compute each element is refused, and nothing runs") {
+  Stream stream;
+  auto a = Tensor<float, 2>::zeros({4, 4}), c = Tensor<float, 2>::zeros({4, 4});
+  CHECK_THROWS_WITH(
+      ops::matmul(stream, a, a, c, [](auto sum, auto) { return sum - max(sum, ops::BN, keep); }),
+      Catch::Contains("test_any_rank.cpp") && Catch::Contains("ops::matmul: the epilogue uses reduce"));
+}
+
 TEST_CASE("products of integers are exact") {
   Random random;
   KILN_SEED(random);
