@@ -53,7 +53,7 @@ struct MatmulOptions {
 
 void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Output& c,
             const MatmulOptions& options = {});
-// The same as matmul with a bias: y = activation(x weight + bias).
+// Computes y = activation(x weight + bias), which is matmul with a bias.
 void linear(detail::StreamAt stream, const Input& x, const Input& weight, const Input& bias, const Output& y,
             const MatmulOptions& options = {});
 

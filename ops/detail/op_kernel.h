@@ -116,7 +116,7 @@ template <class F> void with_compute_type(const OpVariant& variant, const F& bod
     body(float());
 }
 
-// The same for the sums of products, which are of i32 for integers.
+// Calls body(A()) for the sums of products, which are of i32 if the factors are integers.
 template <class F> void with_sum_type(const OpVariant& variant, const F& body) {
   if (variant.compute == DType::I32)
     body(std::int32_t());
