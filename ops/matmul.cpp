@@ -65,7 +65,8 @@ public:
     if (bias_) expects(bias_->size() == c_.cols(), "bias's size and c's columns");
     const auto at = ProgramTile<Rank>::of(c_);
     auto sum = for_range(BK, a_.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
-      return detail::dot_erased(at.tile(a_, at.m, k), at.tile(b_, k, at.n), sum);
+      return detail::dot_erased(at.tile(a_, at.m, k).load_as_stored(), at.tile(b_, k, at.n).load_as_stored(),
+                                sum);
     });
     at.tile(c_, at.m, at.n).store(variant_.hook ? by_hook(sum, at) : finished(sum, at));
   }
@@ -178,13 +179,6 @@ bool batch_is_rows(Product& p) {
   return true;
 }
 
-// Removes an axis of one index.
-void drop_axis(Array& x, int axis) {
-  std::copy(x.extents + axis + 1, x.extents + x.rank, x.extents + axis);
-  std::copy(x.strides + axis + 1, x.strides + x.rank, x.strides + axis);
-  --x.rank;
-}
-
 void launch(const detail::StreamAt& at, const Product& p) {
   const int rows = p.c.rank - 2, columns = p.c.rank - 1;
   const std::int64_t m = p.c.extents[rows], n = p.c.extents[columns], k = p.a.extents[p.a.rank - 1];
@@ -209,13 +203,12 @@ void launch_batches(const detail::StreamAt& at, Product p) {
   if (p.c.rank == 3) return launch(at, p);
   Product part = p;
   for (Array* x : part.all())
-    drop_axis(*x, 0);
+    detail::drop_axis(*x, 0);
   for (std::int64_t i = 0; i < p.c.extents[0]; ++i) {
     launch_batches(at, part);
     part.first_batch += part.c.size() / (part.c.extents[part.c.rank - 1] * part.c.extents[part.c.rank - 2]);
     for (std::size_t x = 0; x < p.all().size(); ++x)
-      part.all()[x]->data =
-          static_cast<char*>(part.all()[x]->data) + p.all()[x]->strides[0] * size_of(p.all()[x]->dtype);
+      detail::advance(*part.all()[x], p.all()[x]->strides[0]);
   }
 }
 
@@ -278,7 +271,7 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   const int batches = detail::merge_outer({&p.c, &p.a, &p.b, &p.times, &p.residual}, 2, order);
   if (batches == 1 && !hook && (p.c.extents[0] == 1 || batch_is_rows(p))) {
     for (Array* x : p.all())
-      drop_axis(*x, x != &p.b && x->extents[1] == 1 && x->extents[0] != 1 ? 1 : 0);
+      detail::drop_axis(*x, x != &p.b && x->extents[1] == 1 && x->extents[0] != 1 ? 1 : 0);
     return launch(at, p);
   }
   if (batches > 1 && log_enabled(LogLevel::Info))

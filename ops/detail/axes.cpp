@@ -73,6 +73,16 @@ void pad_rank(Array& a, int rank) {
   a.rank = rank;
 }
 
+void drop_axis(Array& a, int axis) {
+  std::copy(a.extents + axis + 1, a.extents + a.rank, a.extents + axis);
+  std::copy(a.strides + axis + 1, a.strides + a.rank, a.strides + axis);
+  --a.rank;
+}
+
+void advance(Array& a, std::int64_t elements) {
+  a.data = static_cast<char*>(a.data) + elements * size_of(a.dtype);
+}
+
 Array transposed(Array a) {
   std::swap(a.extents[a.rank - 1], a.extents[a.rank - 2]);
   std::swap(a.strides[a.rank - 1], a.strides[a.rank - 2]);

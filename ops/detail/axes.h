@@ -19,6 +19,11 @@ int merge_outer(std::initializer_list<Array*> arrays, int kept, MergeOrder order
 // Adds axes of extent 1 in front, up to this rank.
 void pad_rank(Array& a, int rank);
 
+// Removes an axis; what remains is the part at index 0.
+void drop_axis(Array& a, int axis);
+// Moves the array by a number of elements.
+void advance(Array& a, std::int64_t elements);
+
 // Exchanges the last two axes.
 Array transposed(Array a);
 

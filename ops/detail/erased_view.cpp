@@ -1,6 +1,7 @@
 // Records the loads and stores of views whose dtype is known while recording only.
 #include <kiln/ops/detail/erased_view.h>
 
+#include <kiln/dsl/detail/recording.h>
 #include <kiln/dsl/ir/ir.h>
 
 namespace kiln::ops::detail {
@@ -24,6 +25,14 @@ Handle round_erased(DType dtype, Handle value) {
 void store_erased(const TileAccess& at, DType dtype, Handle value, TypeInfo tile) {
   tile.dtype = dtype;
   emit_view_store(at, emit_cast(value, dtype), nullptr, tile);
+}
+
+Handle transposed_stored(Handle tile) {
+  const ir::Shape& shape = tile.value->type.shape;
+  static constexpr int order[] = {1, 0};
+  Recording& r = Recording::need("a transposed tile");
+  return r.pure(ir::Opcode::Permute, {r.use(tile)}, tile.value->type.with_shape({shape[1], shape[0]}),
+                {{"order", 2, nullptr, order}});
 }
 
 Handle record_dot(Handle a, Handle b, Handle sum, const TypeInfo& result) {

@@ -18,6 +18,19 @@ Handle load_erased(const kiln::detail::TileAccess& at, DType dtype, const Handle
 Handle round_erased(DType dtype, Handle value);
 void store_erased(const kiln::detail::TileAccess& at, DType dtype, Handle value, kiln::detail::TypeInfo tile);
 
+// A tile in the dtype of its view, which only products use.
+template <class S> struct StoredTile {
+  Handle handle;
+};
+Handle transposed_stored(Handle tile);
+template <class T, auto... D> auto stored_as(DType dtype, const Tile<T, D...>& x) {
+  return StoredTile<kiln::detail::shape_t<Tile<T, D...>>>{kiln::detail::emit_cast(x.record(), dtype)};
+}
+template <class M, class N>
+StoredTile<kiln::detail::Shape<N, M>> trans(const StoredTile<kiln::detail::Shape<M, N>>& x) {
+  return {transposed_stored(x.handle)};
+}
+
 // A tile of an ErasedView. A is the dtype in which the op computes, S the shape.
 template <class A, int Rank, class S> class ErasedTile {
 public:
@@ -39,10 +52,10 @@ public:
   }
 
   // Loads without a cast, for dot_erased.
-  Handle load_as_stored() const {
+  StoredTile<S> load_as_stored() const {
     kiln::detail::TypeInfo stored = info();
     stored.dtype = dtype();
-    return kiln::detail::emit_view_load(access(), nullptr, nullptr, stored);
+    return {kiln::detail::emit_view_load(access(), nullptr, nullptr, stored)};
   }
 
 private:
@@ -59,10 +72,10 @@ private:
 // Records sum + dot(a, b). Tiles of different dtypes, and all if the sum is of f64, are cast to the dtype that
 // both fit: f32 or f64.
 Handle record_dot(Handle a, Handle b, Handle sum, const kiln::detail::TypeInfo& result);
-template <class A, int Rank, class S, class T, auto... D>
-Tile<A, D...> dot_erased(const ErasedTile<A, Rank, S>& a, const ErasedTile<A, Rank, T>& b,
-                         const Tile<A, D...>& sum) {
-  return Tile<A, D...>(record_dot(a.load_as_stored(), b.load_as_stored(), sum.record(),
+template <class A, class M, class K, class N, auto... D>
+Tile<A, D...> dot_erased(const StoredTile<kiln::detail::Shape<M, K>>& a,
+                         const StoredTile<kiln::detail::Shape<K, N>>& b, const Tile<A, D...>& sum) {
+  return Tile<A, D...>(record_dot(a.handle, b.handle, sum.record(),
                                   kiln::detail::type_info<A, kiln::detail::shape_t<Tile<A, D...>>>));
 }
 
@@ -74,6 +87,7 @@ public:
   Scalar<std::int64_t> rows() const { return view_.rows(); }
   Scalar<std::int64_t> cols() const { return view_.cols(); }
   Scalar<std::int64_t> size() const { return view_.size(); }
+  DType dtype() const { return dtype_of_view(view_.record()); }
   // For program_tile only, which does not depend on the dtype.
   const View<A, Rank>& view() const { return view_; }
 

@@ -23,11 +23,11 @@ constexpr int max_words = OpArguments::max * (1 + 2 * max_rank);
 struct OpKernel::Key {
   DType compute;
   std::uint32_t options;
-  const Hook* hook;
+  const Hook *hook, *mask;
   std::array<std::uint16_t, OpArguments::max> arguments{};
 
   Key(const OpVariant& variant, const OpArguments& list)
-      : compute(variant.compute), options(variant.options), hook(variant.hook) {
+      : compute(variant.compute), options(variant.options), hook(variant.hook), mask(variant.mask) {
     std::transform(list.begin(), list.end(), arguments.begin(), [](const OpArgument& a) {
       const int view = a.array ? 0x8000 | a.array->rank << 9 | a.array->readonly << 8 : 0x4000;
       return static_cast<std::uint16_t>(view | static_cast<int>(a.array ? a.array->dtype : a.scalar));

@@ -71,6 +71,7 @@ struct OpVariant {
   DType compute = DType::F32; // in which the op computes: F32, F64, or I32 for products of integers
   std::uint32_t options = 0;  // of the op's own
   const Hook* hook = nullptr; // the user's lambda, whose views are the last arguments
+  const Hook* mask = nullptr; // of attention: a second lambda, whose views follow
 };
 
 class OpKernel {
