@@ -4,6 +4,7 @@
 #include "samples/support.h"
 
 #include <benchmark/benchmark.h>
+#include <kiln/ops/detail/kernels.h>
 
 using namespace kiln;
 
@@ -84,8 +85,9 @@ void matmul_tiles(benchmark::State& state) {
   Config config =
       Config::parse("BM=" + std::to_string(state.range(0)) + ",BN=" + std::to_string(state.range(1)) +
                     ",BK=" + std::to_string(state.range(2)));
-  measure(state, {.flops = 2.0 * 2048 * 2048 * 2048},
-          [&](Stream& s) { ops::matmul_kernel<float>().launch(s, config, a, b, c); });
+  measure(state, {.flops = 2.0 * 2048 * 2048 * 2048}, [&](Stream& s) {
+    ops::detail::matmul_kernel.launch(s, config, {}, {ops::Input(a), ops::Input(b), ops::Output(c)});
+  });
 }
 BENCHMARK(matmul_tiles)
     ->ArgsProduct({{64, 128, 256, 512}, {64, 128, 256, 512}, {512}})

@@ -9,6 +9,7 @@
 #include <kiln/ops/norm.h>
 #include <kiln/ops/softmax.h>
 
+#include <algorithm>
 #include <new>
 #include <string>
 
@@ -69,10 +70,10 @@ DType dtype_of_tensor(const char* function, const char* argument, const DLTensor
              " lanes; pass float32, float64, bfloat16 or float16");
 }
 
-// Calls make(), which constructs a TensorView. Its errors then name the argument of the C function.
-template <class Make> auto made_view(const char* function, const char* argument, Make&& make) {
+// Makes the checks of a TensorView. The errors name the argument of the C function.
+void check_array(const char* function, const char* argument, const Array& a) {
   try {
-    return make();
+    kiln::detail::check_view(a.data, size_of(a.dtype), size_of(a.dtype), a.rank, a.extents, a.strides, {});
   } catch (const UserError& e) {
     std::string text = e.what(), start = "TensorView's argument ";
     if (auto at = text.find(start); at != std::string::npos) text.erase(0, at + start.size());
@@ -93,30 +94,29 @@ std::string device_name(const char* function, const char* argument, const DLTens
   }
 }
 
-template <class T, int Rank>
-TensorView<T, Rank> view(const char* function, const char* argument, const DLTensor* t,
-                         const detail::StreamAt& at) {
-  DType dtype = dtype_of_tensor(function, argument, t);
-  if (dtype != dtype_of<std::remove_const_t<T>>)
-    refuse(function, argument,
-           "is of " + std::string(name(dtype)) + " and the result of " +
-               std::string(name(dtype_of<std::remove_const_t<T>>)) + "; convert one of them");
+// The array that a tensor describes, which is on the device of the stream.
+Array array(const char* function, const char* argument, const DLTensor* t, const detail::StreamAt& at) {
+  const DType dtype = dtype_of_tensor(function, argument, t);
   const std::string place = device_name(function, argument, t), wanted = to_string(at.stream.device());
   if (place != wanted)
     refuse(function, argument, "is on " + place + " and the result on " + wanted + "; copy one of them");
-  if (t->ndim != Rank)
-    refuse(function, argument,
-           "has " + std::to_string(t->ndim) + " dimensions; pass one of " + std::to_string(Rank));
-  if (!t->shape) refuse(function, argument, "has no shape: it is null; set it to the extents");
-  Extent extents[Rank], strides[Rank];
-  for (int i = 0; i < Rank; ++i)
-    extents[i] = t->shape[i];
-  T* data = t->data ? reinterpret_cast<T*>(static_cast<char*>(t->data) + t->byte_offset) : nullptr;
-  for (int i = 0; i < Rank && t->strides; ++i)
-    strides[i] = t->strides[i];
-  return made_view(function, argument, [&] {
-    return t->strides ? TensorView<T, Rank>(data, extents, strides) : TensorView<T, Rank>(data, extents);
-  });
+  if (t->ndim < 0 || t->ndim > max_rank)
+    refuse(function, argument, "has " + std::to_string(t->ndim) + " dimensions; pass one of 0 to 8");
+  if (t->ndim > 0 && !t->shape) refuse(function, argument, "has no shape: it is null; set it to the extents");
+  Array a{t->data ? static_cast<char*>(t->data) + t->byte_offset : nullptr, dtype, true, t->ndim};
+  std::copy_n(t->shape, t->ndim, a.extents);
+  if (t->strides)
+    std::copy_n(t->strides, t->ndim, a.strides);
+  else if (t->ndim > 0 && *std::min_element(a.extents, a.extents + t->ndim) >= 0)
+    kiln::detail::row_major_strides(t->ndim, a.extents, a.strides);
+  check_array(function, argument, a);
+  return a;
+}
+Input input(const char* function, const char* argument, const DLTensor* t, const detail::StreamAt& at) {
+  return Input(array(function, argument, t, at));
+}
+Output output(const char* function, const char* argument, const DLTensor* t, const detail::StreamAt& at) {
+  return Output(array(function, argument, t, at));
 }
 
 Activation activation_named(const char* function, const char* text) {
@@ -126,18 +126,15 @@ Activation activation_named(const char* function, const char* text) {
   refuse(function, "activation", "is \"" + wanted + "\"; choose none, relu, gelu or silu");
 }
 
-// Calls op(T(), stream) for the element type T of the result.
+// Calls op(stream) on the device of the result.
 template <class F> int run(const char* function, const char* argument, const DLTensor* result, F&& op) {
   return guarded(function, [&] {
-    DType dtype = dtype_of_tensor(function, argument, result);
+    dtype_of_tensor(function, argument, result); // checks that it is there
     // On a GPU, the op runs on the default stream, after the work that the caller has queued there.
     const Device device = Device::parse(device_name(function, argument, result));
     Stream stream = device.is_cpu() ? Stream() : Stream::adopt(device, nullptr);
     detail::StreamAt at(stream, {}); // the source location of a caller in C is unknown
-    if (dtype == DType::F32) op(float(), at);
-    if (dtype == DType::F64) op(double(), at);
-    if (dtype == DType::BF16) op(bf16(), at);
-    if (dtype == DType::F16) op(f16(), at);
+    op(at);
     stream.synchronize();
   });
 }
@@ -146,65 +143,64 @@ template <class F> int run(const char* function, const char* argument, const DLT
 } // namespace kiln::ops
 
 using namespace kiln;
-using ops::view;
+using ops::input;
+using ops::output;
 
 const char* kiln_version(void) { return kiln::version(); }
 const char* kiln_last_error(void) { return ops::last_error().c_str(); }
 
 int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c) {
   constexpr auto f = "kiln_matmul";
-  return ops::run(f, "c", c, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::matmul(stream, view<const T, 2>(f, "a", a, stream), view<const T, 2>(f, "b", b, stream),
-                view<T, 2>(f, "c", c, stream));
+  return ops::run(f, "c", c, [&](ops::detail::StreamAt stream) {
+    ops::matmul(stream, input(f, "a", a, stream), input(f, "b", b, stream), output(f, "c", c, stream));
   });
 }
 
 int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias, DLTensor* y,
                 const char* activation) {
   constexpr auto f = "kiln_linear";
-  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::linear(stream, view<const T, 2>(f, "x", x, stream), view<const T, 2>(f, "weight", weight, stream),
-                view<const T, 1>(f, "bias", bias, stream), view<T, 2>(f, "y", y, stream),
-                {ops::activation_named(f, activation)});
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::linear(stream, input(f, "x", x, stream), input(f, "weight", weight, stream),
+                input(f, "bias", bias, stream), output(f, "y", y, stream),
+                {.activation = ops::activation_named(f, activation)});
   });
 }
 
 int kiln_softmax(const DLTensor* x, DLTensor* y) {
   constexpr auto f = "kiln_softmax";
-  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::softmax(stream, view<const T, 2>(f, "x", x, stream), view<T, 2>(f, "y", y, stream));
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::softmax(stream, input(f, "x", x, stream), output(f, "y", y, stream));
   });
 }
 
 int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps) {
   constexpr auto f = "kiln_layernorm";
-  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::layernorm(stream, view<const T, 2>(f, "x", x, stream), view<const T, 1>(f, "gamma", gamma, stream),
-                   view<const T, 1>(f, "beta", beta, stream), view<T, 2>(f, "y", y, stream), {eps});
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::layernorm(stream, input(f, "x", x, stream), input(f, "gamma", gamma, stream),
+                   input(f, "beta", beta, stream), output(f, "y", y, stream), {.eps = eps});
   });
 }
 
 int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps) {
   constexpr auto f = "kiln_rmsnorm";
-  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::rmsnorm(stream, view<const T, 2>(f, "x", x, stream), view<const T, 1>(f, "gamma", gamma, stream),
-                 view<T, 2>(f, "y", y, stream), {eps});
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::rmsnorm(stream, input(f, "x", x, stream), input(f, "gamma", gamma, stream),
+                 output(f, "y", y, stream), {.eps = eps});
   });
 }
 
 int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation) {
   constexpr auto f = "kiln_activation";
-  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::activation(stream, view<const T, 2>(f, "x", x, stream), view<T, 2>(f, "y", y, stream),
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::activation(stream, input(f, "x", x, stream), output(f, "y", y, stream),
                     ops::activation_named(f, activation));
   });
 }
 
 int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation) {
   constexpr auto f = "kiln_activation_mul";
-  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::activation_mul(stream, view<const T, 2>(f, "gate", gate, stream),
-                        view<const T, 2>(f, "up", up, stream), view<T, 2>(f, "y", y, stream),
-                        ops::activation_named(f, activation));
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::activation_mul(stream, input(f, "gate", gate, stream), input(f, "up", up, stream),
+                        output(f, "y", y, stream), ops::activation_named(f, activation));
   });
 }

@@ -13,6 +13,7 @@
 #include <kiln/jit/runtime/stream.h>
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/jit/runtime/tensor_view.h>
+#include <kiln/ops/attention.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/norm.h>

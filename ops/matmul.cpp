@@ -1,136 +1,307 @@
-// Implements matrix products: the kernels for each activation, the checks, and the registrations for `kiln`.
+// Implements matrix products: the kernel with its epilogue, batches, checks, and the registrations for `kiln`.
 #include <kiln/ops/matmul.h>
 
-#include <kiln/dsl/language.h>
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/activate.h>
+#include <kiln/ops/detail/axes.h>
 #include <kiln/ops/detail/checks.h>
+#include <kiln/ops/detail/erased_view.h>
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/dims.h>
+
+#include <array>
+#include <optional>
 
 namespace kiln::ops {
 namespace {
 
-// The tile of the product a b that this program computes, in the type of the accumulator.
-template <class A, class T, class M, class N>
-Tile<A, BM, BN> product(const View<const T, 2>& a, const View<const T, 2>& b, M m, N n) {
-  return for_range(BK, a.cols(), zeros<A>(BM, BN),
-                   [&](auto k, auto sum) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum); });
-}
+using detail::ErasedView;
+using detail::Handle;
+using detail::OpVariant;
 
-template <class T>
-void matmul_body(Activation activation, View<const T, 2> a, View<const T, 2> b, View<T, 2> c) {
-  expects(a.cols() == b.rows(), "a's columns and b's rows");
-  expects(a.rows() == c.rows(), "a's rows and c's rows");
-  expects(b.cols() == c.cols(), "b's columns and c's columns");
-  auto [m, n] = program_tile(c, BM, BN);
-  auto sum = product<detail::Accumulator<T>>(a, b, m, n);
-  c.tile(m, n).store(cast<T>(detail::activate(activation, sum)));
-}
+// The tile of the result that a program computes. Kernels of rank 3 have an axis of batches.
+template <int Rank> struct ProgramTile;
+template <> struct ProgramTile<2> {
+  Offset<BM> m;
+  Offset<BN> n;
+  template <class A> static ProgramTile of(const ErasedView<A, 2>& c) {
+    auto [m, n] = program_tile(c.view(), BM, BN);
+    return {m, n};
+  }
+  template <class A, class I, class J> auto tile(const ErasedView<A, 2>& x, const I& i, const J& j) const {
+    return x.tile(i, j);
+  }
+};
+template <> struct ProgramTile<3> {
+  Scalar<std::int64_t> batch;
+  Offset<BM> m;
+  Offset<BN> n;
+  template <class A> static ProgramTile of(const ErasedView<A, 3>& c) {
+    auto [batch, m, n] = program_tile(c.view(), each, BM, BN);
+    return {batch, m, n};
+  }
+  template <class A, class I, class J> auto tile(const ErasedView<A, 3>& x, const I& i, const J& j) const {
+    return x.tile(batch, i, j);
+  }
+};
 
-template <class T>
-void linear_body(Activation activation, View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias,
-                 View<T, 2> y) {
-  expects(x.cols() == weight.rows(), "x's columns and weight's rows");
-  expects(x.rows() == y.rows(), "x's rows and y's rows");
-  expects(weight.cols() == y.cols(), "weight's columns and y's columns");
-  expects(bias.size() == y.cols(), "bias's size and y's columns");
-  using A = detail::Accumulator<T>;
-  auto [m, n] = program_tile(y, BM, BN);
-  auto sum = product<A>(x, weight, m, n);
-  Tile biased = sum + cast<A>(bias.tile(n).load());
-  y.tile(m, n).store(cast<T>(detail::activate(activation, biased)));
-}
+// The parameters are a, b, bias, times, residual, c, alpha, beta, of which some are optional; for an epilogue
+// of the user, the number of its first batch and its views follow.
+template <class A, int Rank> class Matmul {
+public:
+  Matmul(const OpVariant& v, const Handle* arguments)
+      : variant_(v), next_(arguments), a_(*next_++), b_(*next_++),
+        bias_(take<ErasedView<A, 1>>(detail::matmul_bias)),
+        times_(take<ErasedView<A, Rank>>(detail::matmul_times)),
+        residual_(take<ErasedView<A, Rank>>(detail::matmul_residual)), c_(*next_++),
+        alpha_(take<Scalar<A>>(detail::matmul_alpha)), beta_(take<Scalar<A>>(detail::matmul_beta)) {}
 
-template <class T> MatmulKernel<T> make_matmul(Activation activation) {
-  return kernel("matmul", [activation](View<const T, 2> a, View<const T, 2> b, View<T, 2> c) {
-    matmul_body<T>(activation, a, b, c);
-  });
-}
-template <class T> LinearKernel<T> make_linear(Activation activation) {
-  return kernel("linear", [activation](View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias,
-                                       View<T, 2> y) { linear_body<T>(activation, x, weight, bias, y); });
+  void record() const {
+    expects(a_.cols() == b_.rows(), "a's columns and b's rows");
+    expects(a_.rows() == c_.rows(), "a's rows and c's rows");
+    expects(b_.cols() == c_.cols(), "b's columns and c's columns");
+    if (bias_) expects(bias_->size() == c_.cols(), "bias's size and c's columns");
+    const auto at = ProgramTile<Rank>::of(c_);
+    auto sum = for_range(BK, a_.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
+      return detail::dot_erased(at.tile(a_, at.m, k).load_as_stored(), at.tile(b_, k, at.n).load_as_stored(),
+                                sum);
+    });
+    at.tile(c_, at.m, at.n).store(variant_.hook ? by_hook(sum, at) : finished(sum, at));
+  }
+
+private:
+  static Scalar<std::int64_t> batch_of(const ProgramTile<2>&) { return 0; }
+  static Scalar<std::int64_t> batch_of(const ProgramTile<3>& at) { return at.batch; }
+
+  Tile<A, BM, BN> by_hook(const Tile<A, BM, BN>& sum, const ProgramTile<Rank>& at) const {
+    const Scalar<std::int64_t> batch = batch_of(at) + Scalar<std::int64_t>(next_[0]);
+    const Handle values[] = {sum.record(), batch.record(), at.m.record(), at.n.record()};
+    return Tile<A, BM, BN>(
+        detail::record_hook(*variant_.hook, values, next_ + 1, "ops::matmul: the epilogue"));
+  }
+
+  template <class V> std::optional<V> take(std::uint32_t option) {
+    return variant_.options & option ? std::optional<V>(V(*next_++)) : std::nullopt;
+  }
+
+  Tile<A, BM, BN> finished(Tile<A, BM, BN> t, const ProgramTile<Rank>& at) const {
+    if (alpha_) t = t * *alpha_;
+    if (bias_) t = t + bias_->tile(at.n).load();
+    if constexpr (!std::is_integral_v<A>)
+      t = detail::activate(static_cast<Activation>(variant_.options & detail::matmul_activation), t);
+    if (times_) t = t * at.tile(*times_, at.m, at.n).load();
+    if (residual_) t = t + at.tile(*residual_, at.m, at.n).load();
+    if (beta_) t = t + *beta_ * at.tile(c_, at.m, at.n).load();
+    return t;
+  }
+
+  const OpVariant variant_;
+  const Handle* next_;
+  ErasedView<A, Rank> a_, b_;
+  std::optional<ErasedView<A, 1>> bias_;
+  std::optional<ErasedView<A, Rank>> times_, residual_;
+  ErasedView<A, Rank> c_;
+  std::optional<Scalar<A>> alpha_, beta_;
+};
+
+template <int Rank> void matmul_body(const OpVariant& v, const Handle* arguments) {
+  detail::with_sum_type(v, [&]<class A>(A) { Matmul<A, Rank>(v, arguments).record(); });
 }
 
 } // namespace
 
-template <class T> const MatmulKernel<T>& matmul_kernel(Activation activation) {
-  static const auto* kernels = new const MatmulKernel<T>[activation_count] {
-    make_matmul<T>(Activation::none), make_matmul<T>(Activation::relu), make_matmul<T>(Activation::gelu),
-        make_matmul<T>(Activation::silu)
-  };
-  return kernels[static_cast<int>(activation)];
+namespace detail {
+constinit const OpKernel matmul_kernel("matmul", matmul_body<2>);
+
+std::shared_ptr<ir::Kernel> record_matmul(DType dtype, const Config& config) {
+  return matmul_kernel.record(config, {dtype == DType::F64 ? DType::F64 : DType::F32, 0},
+                              {reading(dtype, 2), reading(dtype, 2), writing(dtype, 2)});
 }
-template <class T> const LinearKernel<T>& linear_kernel(Activation activation) {
-  static const auto* kernels = new const LinearKernel<T>[activation_count] {
-    make_linear<T>(Activation::none), make_linear<T>(Activation::relu), make_linear<T>(Activation::gelu),
-        make_linear<T>(Activation::silu)
-  };
-  return kernels[static_cast<int>(activation)];
-}
+} // namespace detail
 
 namespace {
 
-// The config that the tuner found for this product, or else that of matmul_config.
-template <class T>
-Config config_for(const detail::StreamAt& at, const TensorView<const T, 2>& a,
-                  const TensorView<const T, 2>& b, const TensorView<T, 2>& c) {
-  const std::int64_t m = c.rows(), n = c.cols(), k = a.cols();
-  if (const auto known = detail::known_config("matmul", dtype_of<T>, at, {m, n, k}, {a, b, c})) return *known;
-  return matmul_config(at.stream.device(), dtype_of<T>, m, n, k);
+constinit const detail::OpKernel batched_kernel("matmul_batched", matmul_body<3>);
+
+// A product after the checks. Tensors that are not given are copies of c, which are not passed on.
+struct Product {
+  Array a, b, c, bias, times, residual;
+  OpVariant variant;
+  double alpha, beta;
+  const Input* views; // of the user's epilogue
+  std::int64_t first_batch = 0;
+
+  bool has(std::uint32_t option) const { return (variant.options & option) != 0; }
+  std::array<Array*, 5> all() { return {&c, &a, &b, &times, &residual}; } // without the bias
+};
+
+// The names of the operands in errors.
+struct Names {
+  const char *op, *a, *b, *c;
+};
+
+bool is_small_integer(DType t) { return t == DType::I8 || t == DType::U8; }
+
+void check_dtypes(const detail::Checks& check, const Names& names, const Product& p) {
+  if (p.variant.compute == DType::I32) {
+    check.that(p.a.dtype == p.b.dtype && is_small_integer(p.a.dtype),
+               "a product of integers takes two tensors of i8 or two of u8; convert one of them");
+    check.that((p.variant.options & ~detail::matmul_beta) == 0 && (p.beta == 0 || p.beta == 1),
+               "a product of integers has no epilogue but beta = 1; compute it afterwards");
+    return;
+  }
+  for (const auto& [name, array] :
+       {std::pair(names.a, &p.a), std::pair(names.b, &p.b), std::pair(names.c, &p.c)})
+    check.floats({name, *array});
 }
 
-template <class T>
-void launch_matmul(detail::StreamAt at, const TensorView<const T, 2>& a, const TensorView<const T, 2>& b,
-                   const TensorView<T, 2>& c, MatmulOptions options) {
-  detail::Checks check("ops::matmul", at);
-  check.equal("a's columns and b's rows", a.cols(), b.rows());
-  check.equal("a's rows and c's rows", a.rows(), c.rows());
-  check.equal("b's columns and c's columns", b.cols(), c.cols());
-  check.writes({"c", c});
-  check.apart({"c", c}, {"a", a});
-  check.apart({"c", c}, {"b", b});
-  const Config config = config_for<T>(at, a, b, c);
-  matmul_kernel<T>(options.activation).launch(at, config, a, b, c);
+// Gives an operand the batch axes of c, along which it may repeat.
+void broadcast_batch(const detail::Checks& check, const detail::Argument& operand, Array& x,
+                     const detail::Argument& result, const Array& c) {
+  Array batch = x, wanted = c;
+  batch.rank -= 2;
+  wanted.rank -= 2;
+  check.broadcasts({operand.name, batch}, {result.name, wanted}, "the batch axes of ");
+  detail::pad_rank(x, c.rank);
+  for (int i = 0; i < c.rank - 2; ++i)
+    if (x.extents[i] != c.extents[i]) x.extents[i] = c.extents[i], x.strides[i] = 0;
 }
 
-template <class T>
-void launch_linear(detail::StreamAt at, const TensorView<const T, 2>& x, const TensorView<const T, 2>& weight,
-                   const TensorView<const T, 1>& bias, const TensorView<T, 2>& y, MatmulOptions options) {
-  detail::Checks check("ops::linear", at);
-  check.equal("x's columns and weight's rows", x.cols(), weight.rows());
-  check.equal("x's rows and y's rows", x.rows(), y.rows());
-  check.equal("weight's columns and y's columns", weight.cols(), y.cols());
-  check.equal("bias's size and y's columns", bias.size(), y.cols());
-  check.writes({"y", y});
-  check.apart({"y", y}, {"x", x});
-  check.apart({"y", y}, {"weight", weight});
-  check.apart({"y", y}, {"bias", bias});
-  const Config config = config_for<T>(at, x, weight, y);
-  linear_kernel<T>(options.activation).launch(at, config, x, weight, bias, y);
+// If all batches have the same b and the rows of the others continue from batch to batch, they are one matrix.
+bool batch_is_rows(Product& p) {
+  if (p.b.strides[0] != 0) return false;
+  for (const Array* x : {&p.c, &p.a, &p.times, &p.residual})
+    if (x->strides[0] != x->strides[1] * x->extents[1]) return false;
+  for (Array* x : {&p.c, &p.a, &p.times, &p.residual})
+    x->extents[0] *= x->extents[1], x->strides[0] = x->strides[1], x->extents[1] = 1;
+  return true;
+}
+
+void launch(const detail::StreamAt& at, const Product& p) {
+  const int rows = p.c.rank - 2, columns = p.c.rank - 1;
+  const std::int64_t m = p.c.extents[rows], n = p.c.extents[columns], k = p.a.extents[p.a.rank - 1];
+  detail::OpArguments list{p.a, p.b};
+  list.add_if(p.has(detail::matmul_bias), p.bias);
+  list.add_if(p.has(detail::matmul_times), p.times);
+  list.add_if(p.has(detail::matmul_residual), p.residual);
+  list.add(p.c);
+  list.add_if(p.has(detail::matmul_alpha), {p.variant.compute, p.alpha});
+  list.add_if(p.has(detail::matmul_beta), {p.variant.compute, p.beta});
+  if (p.variant.hook) list.add(p.first_batch);
+  for (int i = 0; p.variant.hook && i < p.variant.hook->view_count; ++i)
+    list.add(p.views[i]);
+  std::optional<Config> config;
+  if (rows == 0) config = detail::known_config("matmul", at, {m, n, k}, {&p.a, &p.b, &p.c});
+  if (!config) config = matmul_config(at.stream.device(), p.a.dtype, m, n, k);
+  (rows == 0 ? detail::matmul_kernel : batched_kernel).launch(at, *config, p.variant, list);
+}
+
+// Launches a kernel for each index of the axes in front of the last batch axis.
+void launch_batches(const detail::StreamAt& at, Product p) {
+  if (p.c.rank == 3) return launch(at, p);
+  Product part = p;
+  for (Array* x : part.all())
+    detail::drop_axis(*x, 0);
+  for (std::int64_t i = 0; i < p.c.extents[0]; ++i) {
+    launch_batches(at, part);
+    part.first_batch += part.c.size() / (part.c.extents[part.c.rank - 1] * part.c.extents[part.c.rank - 2]);
+    for (std::size_t x = 0; x < p.all().size(); ++x)
+      detail::advance(*part.all()[x], p.all()[x]->strides[0]);
+  }
+}
+
+void multiply(const Names& names, const detail::StreamAt& at, const Input& a, const Input& b, const Output& c,
+              const Input& bias, const MatmulOptions& options, const detail::Hook* hook = nullptr,
+              const Input* views = nullptr) {
+  const detail::Checks check(names.op, at);
+  const detail::Argument a_arg{names.a, a.array()}, b_arg{names.b, b.array()}, c_arg{names.c, c.array()};
+  std::uint32_t kind = static_cast<std::uint32_t>(options.activation);
+  kind |= (bias.given() ? detail::matmul_bias : 0) | (options.times.given() ? detail::matmul_times : 0) |
+          (options.residual.given() ? detail::matmul_residual : 0) |
+          (options.alpha != 1 ? detail::matmul_alpha : 0) | (options.beta != 0 ? detail::matmul_beta : 0);
+  Product p{a.array(), b.array(), c.array(),     c.array(),    c.array(),
+            c.array(), {},        options.alpha, options.beta, views};
+  if (bias.given()) p.bias = bias.array();
+  if (options.times.given()) p.times = options.times.array();
+  if (options.residual.given()) p.residual = options.residual.array();
+  p.variant = {detail::compute_dtype({&p.a, &p.b, &p.c, &p.bias, &p.times, &p.residual}), kind};
+  p.variant.hook = hook;
+  if (p.c.dtype == DType::I32 && !hook) p.variant.compute = DType::I32;
+
+  for (const detail::Argument& argument : {a_arg, b_arg, c_arg})
+    check.rank_at_least(argument, 2);
+  check_dtypes(check, names, p);
+  const auto rows = [](const Array& x) { return x.extents[x.rank - 2]; };
+  const auto columns = [](const Array& x) { return x.extents[x.rank - 1]; };
+  check.equal({names.a, "'s columns and ", names.b, "'s rows"}, columns(p.a), rows(p.b));
+  check.equal({names.a, "'s rows and ", names.c, "'s rows"}, rows(p.a), rows(p.c));
+  check.equal({names.b, "'s columns and ", names.c, "'s columns"}, columns(p.b), columns(p.c));
+  check.writes(c_arg);
+  check.apart(c_arg, a_arg);
+  check.apart(c_arg, b_arg);
+  if (bias.given()) {
+    check.tensor({"bias", p.bias}, 1);
+    check.rank({"bias", p.bias}, 1);
+    check.equal({"bias's size and ", names.c, "'s columns", ""}, p.bias.extents[0], columns(p.c));
+    check.apart(c_arg, {"bias", p.bias});
+  }
+  for (const auto& [name, option, array] : {std::tuple("times", detail::matmul_times, &p.times),
+                                            std::tuple("residual", detail::matmul_residual, &p.residual)}) {
+    if (!p.has(option)) continue;
+    check.floats({name, *array});
+    check.same_extents(c_arg, {name, *array});
+    check.apart_or_same(c_arg, {name, *array});
+  }
+  broadcast_batch(check, a_arg, p.a, c_arg, p.c);
+  broadcast_batch(check, b_arg, p.b, c_arg, p.c);
+
+  if (hook) {
+    check.that(p.variant.compute == hook->compute,
+               "a and b are of f64 and c is not, for which an epilogue has no tiles of f64; pass c of f64");
+    check.that(hook->view_count <= 8, "an epilogue takes at most 8 tensors; merge some of them");
+    for (int i = 0; i < hook->view_count; ++i)
+      check.apart_or_same(c_arg, {"a tensor of the epilogue", views[i].array()});
+  }
+  if (p.c.rank == 2) return launch(at, p);
+  if (p.c.size() == 0) return;
+  const auto order =
+      hook ? detail::MergeOrder::as_given : detail::MergeOrder::by_stride; // at.batch counts them
+  const int batches = detail::merge_outer({&p.c, &p.a, &p.b, &p.times, &p.residual}, 2, order);
+  if (batches == 1 && !hook && (p.c.extents[0] == 1 || batch_is_rows(p))) {
+    for (Array* x : p.all())
+      detail::drop_axis(*x, x != &p.b && x->extents[1] == 1 && x->extents[0] != 1 ? 1 : 0);
+    return launch(at, p);
+  }
+  if (batches > 1 && log_enabled(LogLevel::Info))
+    log_info(std::string(names.op) +
+             ": the batch axes of these strides do not merge to one, so that there is a "
+             "launch for each index of the others; contiguous tensors are faster");
+  launch_batches(at, p);
 }
 
 } // namespace
 
-#define KILN_OPS_MATMUL(T)                                                                                   \
-  template KILN_API_INSTANCE const MatmulKernel<T>& matmul_kernel<T>(Activation);                            \
-  template KILN_API_INSTANCE const LinearKernel<T>& linear_kernel<T>(Activation);                            \
-  void matmul(detail::StreamAt stream, TensorView<const T, 2> a, TensorView<const T, 2> b,                   \
-              TensorView<T, 2> c, MatmulOptions options) {                                                   \
-    launch_matmul(stream, a, b, c, options);                                                                 \
-  }                                                                                                          \
-  void linear(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 2> weight,              \
-              TensorView<const T, 1> bias, TensorView<T, 2> y, MatmulOptions options) {                      \
-    launch_linear(stream, x, weight, bias, y, options);                                                      \
-  }
-KILN_OPS_ELEMENTS(KILN_OPS_MATMUL)
+void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Output& c,
+            const MatmulOptions& options) {
+  multiply({"ops::matmul", "a", "b", "c"}, stream, a, b, c, options.bias, options);
+}
+void linear(detail::StreamAt stream, const Input& x, const Input& weight, const Input& bias, const Output& y,
+            const MatmulOptions& options) {
+  multiply({"ops::linear", "x", "weight", "y"}, stream, x, weight, y, bias, options);
+}
+void detail::matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c,
+                         const Hook& epilogue, const Input* views) {
+  multiply({"ops::matmul", "a", "b", "c"}, stream, a, b, c, {}, {}, &epilogue, views);
+}
 
 namespace {
 
 const cli::KernelRegistration registered_matmul({
     .name = "matmul",
     .summary = "c = a b, f32",
-    .record = [](const Config& config) { return matmul_kernel<float>().record(config); },
+    .record = [](const Config& config) { return detail::record_matmul(DType::F32, config); },
     .config = "BM=256,BN=256,BK=512",
     .sizes = "M=2048,N=2048,K=2048",
     .parameters = "a=M,K b=K,N c=M,N",
@@ -138,7 +309,14 @@ const cli::KernelRegistration registered_matmul({
 const cli::KernelRegistration registered_linear({
     .name = "linear",
     .summary = "y = silu(x weight + bias), bf16",
-    .record = [](const Config& config) { return linear_kernel<bf16>(Activation::silu).record(config); },
+    .record =
+        [](const Config& config) {
+          constexpr auto t = DType::BF16;
+          const auto options = detail::matmul_bias | static_cast<std::uint32_t>(Activation::silu);
+          return detail::matmul_kernel.record(
+              config, {DType::F32, options},
+              {detail::reading(t, 2), detail::reading(t, 2), detail::reading(t, 1), detail::writing(t, 2)});
+        },
     .config = "BM=256,BN=256,BK=512",
     .sizes = "M=512,N=4096,K=4096",
     .parameters = "x=M,K weight=K,N bias=N y=M,N",

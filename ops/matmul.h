@@ -1,17 +1,33 @@
-// Declares matrix products with a fused epilogue: c = activation(a b + bias).
+// Declares matrix products with a fused epilogue, also of batches.
 //
 //   ops::matmul(stream, a, b, c);                                  // a is [M, K], b is [K, N], c is [M, N]
 //   ops::matmul(stream, a, b, c, {.activation = ops::Activation::gelu});
 //   ops::linear(stream, x, weight, bias, y);                       // weight is [K, N], bias is [N]
 //   ops::linear(stream, x, torch_weight.transpose(), bias, y);     // for a weight that is [N, K]
+//   ops::matmul(stream, q, k.transpose(), scores, {.alpha = 0.125});   // [B, H, M, K], [B, H, N, K]
+//   ops::matmul(stream, a, b, c, [](auto sum, auto at, auto bias) {    // an epilogue of your own
+//     return relu(sum + bias.tile(at.n).load());
+//   }, bias);
 //
-// Dtypes: f32, f64, bf16 and f16, the same for all tensors. Sums accumulate in f32 (f64 for f64); bias and
-// activation are applied to the sums, which are then rounded to the dtype. Extents and strides are arbitrary;
-// contiguous rows are fastest. If K is 0, the result is activation(bias), or activation(0).
+// The last two axes of a, b and c are those of the matrices; the axes in front of them are batches, to which
+// a and b broadcast. Strides are arbitrary; contiguous rows are fastest. The result is
 //
-// Errors: the functions throw UserError if the extents do not match, if the result overlaps an operand, or if
-// several indices of the result refer to the same element. They return when the work is queued on the stream,
-// and are thread-safe.
+//   activation(alpha (a b) + bias) * times + residual + beta c
+//
+// where bias is [N], and times and residual have the extents of c. If K is 0, a b is 0. c is not read unless
+// beta is given. residual and times may be c.
+//
+// Each tensor has a float dtype of its own. Products of two tensors of one dtype use the instructions that
+// the device has for it, sums are in f32 (f64 if a tensor is of f64), and the result is rounded once. If a
+// and b are i8 or u8 and c is i32, sums are exact in i32, and there is no epilogue but beta = 1.
+//
+// An epilogue of your own is a lambda without captures. It gets a tile of a b, in f32 (f64 if c is of f64),
+// its place (MatmulPlace), and the tensors that follow it as views, and returns what is stored in c. It may
+// read the views and compute element by element.
+//
+// Errors: the functions throw UserError if the extents do not match, if the result overlaps an operand in a
+// way that is not named above, or if several indices of the result refer to the same element. They return
+// when the work is queued on the stream, and are thread-safe.
 //
 // The config is the one that `kiln tune matmul` found for the sizes and layouts, or else that of
 // matmul_config. KILN_TUNE (see autotune/mode.h) determines which configs are looked up; with `off`,
@@ -21,31 +37,91 @@
 #include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/activation.h>
-#include <kiln/ops/detail/element.h>
+#include <kiln/ops/array.h>
+#include <kiln/ops/detail/hook.h>
 #include <kiln/ops/detail/stream_at.h>
+#include <kiln/ops/dims.h>
 
 KILN_API_BEGIN
 namespace kiln::ops {
 
 struct MatmulOptions {
   Activation activation = Activation::none;
+  double alpha = 1, beta = 0;
+  Input bias = {}, times = {}, residual = {};
 };
 
-#define KILN_OPS_MATMUL(T)                                                                                   \
-  void matmul(detail::StreamAt stream, TensorView<const T, 2> a, TensorView<const T, 2> b,                   \
-              TensorView<T, 2> c, MatmulOptions options = {});                                               \
-  void linear(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 2> weight,              \
-              TensorView<const T, 1> bias, TensorView<T, 2> y, MatmulOptions options = {});
-KILN_OPS_ELEMENTS(KILN_OPS_MATMUL)
-#undef KILN_OPS_MATMUL
+void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Output& c,
+            const MatmulOptions& options = {});
+// Computes y = activation(x weight + bias), which is matmul with a bias.
+void linear(detail::StreamAt stream, const Input& x, const Input& weight, const Input& bias, const Output& y,
+            const MatmulOptions& options = {});
 
-// The kernels that matmul and linear launch, for use with other configs (their dimensions are BM, BN and BK)
-// or in the tuner.
-template <class T> using MatmulKernel = Kernel<View<const T, 2>, View<const T, 2>, View<T, 2>>;
-template <class T>
-using LinearKernel = Kernel<View<const T, 2>, View<const T, 2>, View<const T, 1>, View<T, 2>>;
-template <class T> const MatmulKernel<T>& matmul_kernel(Activation activation = Activation::none);
-template <class T> const LinearKernel<T>& linear_kernel(Activation activation = Activation::none);
+// The place of the tile that an epilogue gets.
+struct MatmulPlace {
+  Scalar<std::int64_t> batch; // the index of the product, in row-major order of c's batch axes
+  Offset<BM> m;               // its first row and column in c
+  Offset<BN> n;
+};
+
+namespace detail {
+// Calls an epilogue whose tiles are of A.
+template <class A> struct MatmulEpilogue {
+  static constexpr DType compute = dtype_of<A>;
+  using Sum = Tile<A, BM, BN>;
+
+  template <class F, class... V> static Handle record(const Handle* values, const V&... views) {
+    const Sum sum(values[0]);
+    const MatmulPlace at{Scalar<std::int64_t>(values[1]), Offset<BM>(values[2]), Offset<BN>(values[3])};
+    constexpr bool callable = std::is_invocable_v<const F&, const Sum&, const MatmulPlace&, const V&...>;
+    static_assert(callable, "the epilogue of matmul takes the tile, its place and one parameter for each "
+                            "tensor that follows it: [](auto sum, auto at, auto bias) { ... }");
+    if constexpr (callable) {
+      using R = std::invoke_result_t<const F&, const Sum&, const MatmulPlace&, const V&...>;
+      constexpr bool tile = kiln::detail::TileLike<R> || kiln::detail::IsPoison<R>;
+      static_assert(tile, "the epilogue of matmul must return a tile");
+      if constexpr (kiln::detail::TileLike<R>) {
+        constexpr bool fits =
+            kiln::detail::broadcasts_to<kiln::detail::shape_t<R>, kiln::detail::shape_t<Sum>>;
+        static_assert(fits, "the epilogue of matmul must return a tile with the dimensions of the sum, or 1");
+        if constexpr (fits) {
+          const Tile result(F{}(sum, at, views...));
+          return kiln::detail::emit_convert(result.record(),
+                                            kiln::detail::type_info<A, kiln::detail::shape_t<Sum>>);
+        }
+      }
+    }
+    return values[0];
+  }
+};
+
+void matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c, const Hook& epilogue,
+                 const Input* views);
+
+template <class C> struct OutputElement;
+template <class T, int Rank> struct OutputElement<TensorView<T, Rank>> {
+  using type = T;
+};
+template <class T, int Rank> struct OutputElement<Tensor<T, Rank>> {
+  using type = T;
+};
+} // namespace detail
+
+template <class C, class F, class... V>
+  requires(std::is_class_v<F> && !std::is_convertible_v<const F&, const MatmulOptions&>)
+void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, const F&, const V&... views) {
+  constexpr bool pure = detail::is_hook<F>;
+  static_assert(pure,
+                "the epilogue of matmul has no captures: pass tensors after it, which it gets as views");
+  constexpr bool tensors = (detail::is_hook_tensor<V> && ...);
+  static_assert(tensors, "what follows the epilogue of matmul are TensorViews and Tensors");
+  if constexpr (pure && tensors) {
+    using T = typename detail::OutputElement<std::remove_cvref_t<C>>::type;
+    using Call = detail::MatmulEpilogue<std::conditional_t<std::is_same_v<T, double>, double, float>>;
+    const Input list[] = {Input(views)..., Input()};
+    detail::matmul_with(stream, a, b, c, detail::hook_of<Call, F, detail::hook_view_t<V>...>, list);
+  }
+}
 
 // Returns the config that matmul and linear use for a product of these extents if the tuner does not know
 // one.

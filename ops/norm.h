@@ -1,15 +1,17 @@
-// Declares the normalisation of the rows of a matrix: layernorm and rmsnorm.
+// Declares layer normalisation and root-mean-square normalisation along the last axis.
 //
 //   ops::layernorm(stream, x, gamma, beta, y);           // (x - mean) / sqrt(variance + eps) * gamma + beta
 //   ops::rmsnorm(stream, x, gamma, y, {.eps = 1e-6});    // x / sqrt(mean of x^2 + eps) * gamma
+//   ops::rmsnorm(stream, x, gamma, y, {.residual = r, .sum = r});   // r += x; y = norm of r
 //
-// x and y are [M, N]; gamma and beta are [N]; y may be x. Dtypes: f32, f64, bf16 and f16, the same for all
-// tensors; the computation is in f32 (f64 for f64). The variance is the mean of the squared differences from
-// the mean. Extents and strides are arbitrary; contiguous rows are fastest.
+// x and y have the same extents, any rank from 1 to 8 and any strides; contiguous rows are fastest. gamma and
+// beta have the extent of the last axis; `{}` leaves one out. y may be x. Each tensor has a float dtype of its
+// own; the computation is in f32, or in f64 if a tensor is of f64. The variance is the mean of the squared
+// differences from the mean.
 //
-// Errors: the functions throw UserError if the extents do not match, if y overlaps x without being x, if y
-// overlaps gamma or beta, or if several indices of y refer to the same element. They return when the work is
-// queued on the stream, and are thread-safe.
+// Errors: the functions throw UserError if extents do not match, if a result overlaps an input in a way that
+// is not named here, or if several indices of a result refer to the same element. They return when the work
+// is queued on the stream, and are thread-safe.
 //
 // The config of layernorm is the one that `kiln tune layernorm` found for the sizes and layouts; KILN_TUNE
 // (see autotune/mode.h) determines which configs are looked up. Otherwise, and always for rmsnorm, the config
@@ -18,7 +20,7 @@
 
 #include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
-#include <kiln/ops/detail/element.h>
+#include <kiln/ops/array.h>
 #include <kiln/ops/detail/stream_at.h>
 
 KILN_API_BEGIN
@@ -26,28 +28,17 @@ namespace kiln::ops {
 
 struct NormOptions {
   double eps = 1e-5; // added to the variance, or to the mean of squares
+  // If `residual` is given, x + residual is normalised instead of x. If `sum` is given, too, this sum is
+  // stored there, and what is normalised is the sum as rounded to its dtype. Both have the extents of x; sum
+  // may be x or residual, and y may be residual.
+  Input residual = {};
+  Output sum = {};
 };
 
-#define KILN_OPS_NORM(T)                                                                                     \
-  void layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,            \
-                 TensorView<const T, 1> beta, TensorView<T, 2> y, NormOptions options = {});                 \
-  void rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,              \
-               TensorView<T, 2> y, NormOptions options = {});
-KILN_OPS_ELEMENTS(KILN_OPS_NORM)
-#undef KILN_OPS_NORM
-
-// The kernels that layernorm and rmsnorm launch. Their dimensions are BM (rows) and BN (columns), and their
-// last parameter is eps. The first kernel of each kind requires that BN is at least as wide as the rows, and
-// reads them once; the looped kernel works for any BN.
-template <class T>
-using LayernormKernel =
-    Kernel<View<const T, 2>, View<const T, 1>, View<const T, 1>, View<T, 2>, Scalar<detail::Accumulator<T>>>;
-template <class T>
-using RmsnormKernel = Kernel<View<const T, 2>, View<const T, 1>, View<T, 2>, Scalar<detail::Accumulator<T>>>;
-template <class T> const LayernormKernel<T>& layernorm_kernel();
-template <class T> const LayernormKernel<T>& layernorm_looped_kernel();
-template <class T> const RmsnormKernel<T>& rmsnorm_kernel();
-template <class T> const RmsnormKernel<T>& rmsnorm_looped_kernel();
+void layernorm(detail::StreamAt stream, const Input& x, const Input& gamma, const Input& beta,
+               const Output& y, const NormOptions& options = {});
+void rmsnorm(detail::StreamAt stream, const Input& x, const Input& gamma, const Output& y,
+             const NormOptions& options = {});
 
 } // namespace kiln::ops
 KILN_API_END

@@ -1,15 +1,18 @@
-// Declares the softmax of the rows of a matrix.
+// Declares softmax and its logarithm along one axis of a tensor, and their gradients.
 //
-//   ops::softmax(stream, x, y);              // x and y are [M, N]; y may be x
+//   ops::softmax(stream, x, y);                            // along the last axis; y may be x
+//   ops::softmax(stream, x, y, {.axis = 1});
+//   ops::log_softmax(stream, logits, y);
+//   ops::softmax_backward(stream, y, dy, dx);              // y: the result of softmax; dx may be dy
 //
-// Dtypes: f32, f64, bf16 and f16, the same for both tensors; the computation is in f32 (f64 for f64). The
+// The tensors of a call have the same extents, any rank from 1 to 8 and any strides; contiguous rows are
+// fastest. Each has a float dtype of its own; the computation is in f32, or in f64 if a tensor is of f64. The
 // largest element of each row is subtracted first, so that nothing overflows. An element of -infinity gives
-// zero; a row in which all elements are -infinity gives NaN. Extents and strides are arbitrary; contiguous
-// rows are fastest.
+// zero; a row in which all elements are -infinity gives NaN.
 //
-// Errors: softmax throws UserError if the extents differ, if y overlaps x without being x, or if several
-// indices of y refer to the same element. It returns when the work is queued on the stream, and is
-// thread-safe.
+// Errors: the functions throw UserError if the extents differ, if there is no such axis, if the result
+// overlaps an input without being it, or if several indices of the result refer to the same element. They
+// return when the work is queued on the stream, and are thread-safe.
 //
 // The config is the one that `kiln tune softmax` found for the sizes and layouts, or else one that depends on
 // the width of the rows. KILN_TUNE (see autotune/mode.h) determines which configs are looked up.
@@ -17,22 +20,25 @@
 
 #include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
-#include <kiln/ops/detail/element.h>
+#include <kiln/ops/array.h>
 #include <kiln/ops/detail/stream_at.h>
 
 KILN_API_BEGIN
 namespace kiln::ops {
 
-#define KILN_OPS_SOFTMAX(T)                                                                                  \
-  void softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y);
-KILN_OPS_ELEMENTS(KILN_OPS_SOFTMAX)
-#undef KILN_OPS_SOFTMAX
+struct SoftmaxOptions {
+  int axis = -1; // counts from the last axis if negative
+};
 
-// The kernels that softmax launches. Their dimensions are BM (rows) and BN (columns). The first one requires
-// that BN is at least as wide as the rows, and reads them once; the looped one works for any BN.
-template <class T> using SoftmaxKernel = Kernel<View<const T, 2>, View<T, 2>>;
-template <class T> const SoftmaxKernel<T>& softmax_kernel();
-template <class T> const SoftmaxKernel<T>& softmax_looped_kernel();
+void softmax(detail::StreamAt stream, const Input& x, const Output& y, SoftmaxOptions options = {});
+void log_softmax(detail::StreamAt stream, const Input& x, const Output& y, SoftmaxOptions options = {});
+
+// The gradient with respect to x, from the result y and its gradient dy: dx = y (dy - sum(y dy)) for softmax,
+// and dx = dy - exp(y) sum(dy) for log_softmax.
+void softmax_backward(detail::StreamAt stream, const Input& y, const Input& dy, const Output& dx,
+                      SoftmaxOptions options = {});
+void log_softmax_backward(detail::StreamAt stream, const Input& y, const Input& dy, const Output& dx,
+                          SoftmaxOptions options = {});
 
 } // namespace kiln::ops
 KILN_API_END

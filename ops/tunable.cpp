@@ -1,11 +1,10 @@
 // Registers the kernels of ops with the tuner: their search spaces, problems and example sizes.
 #include <kiln/autotune/run/registry.h>
 #include <kiln/dsl/ir/ir.h>
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>
 #include <kiln/ops/matmul.h>
-#include <kiln/ops/norm.h>
-#include <kiln/ops/softmax.h>
 
 #include <algorithm>
 #include <bit>
@@ -23,16 +22,8 @@ std::int64_t pow2_above(std::int64_t x) {
 
 // --- Products ----------------------------------------------------------------------------------------------
 
-template <class T> std::shared_ptr<ir::Kernel> record_matmul(const Config& config) {
-  return matmul_kernel<T>().record(config);
-}
 std::shared_ptr<ir::Kernel> record_matmul_of(DType dtype, const Problem&, const Config& config) {
-  switch (dtype) {
-  case DType::F64: return record_matmul<double>(config);
-  case DType::BF16: return record_matmul<bf16>(config);
-  case DType::F16: return record_matmul<f16>(config);
-  default: return record_matmul<float>(config);
-  }
+  return detail::record_matmul(dtype, config);
 }
 
 Space matmul_space(DType dtype, const Problem& p, Device device) {
@@ -73,10 +64,10 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
 // --- Rows --------------------------------------------------------------------------------------------------
 
 // Records one of two kernels. The config selects the kernel, so the recording is valid for that config only.
-template <class Whole, class Looped>
-std::shared_ptr<ir::Kernel> record_rows(const Config& config, const Whole& whole, const Looped& looped) {
-  const Config rest = detail::without_whole(config);
-  auto kernel = config.get(detail::whole_knob).value_or(1) ? whole.record(rest) : looped.record(rest);
+using RecordRows = std::shared_ptr<ir::Kernel> (*)(DType dtype, const Config& config, bool whole);
+template <RecordRows record>
+std::shared_ptr<ir::Kernel> record_rows(DType dtype, const Problem&, const Config& config) {
+  auto kernel = record(dtype, detail::without_whole(config), config.get(detail::whole_knob).value_or(1) != 0);
   kernel->config_specific = true;
   kernel->recorded_with = config;
   return kernel;
@@ -113,23 +104,6 @@ Space row_space(DType dtype, const Problem& p, Device device) {
   return space;
 }
 
-std::shared_ptr<ir::Kernel> record_softmax_of(DType dtype, const Problem&, const Config& config) {
-  switch (dtype) {
-  case DType::F64: return record_rows(config, softmax_kernel<double>(), softmax_looped_kernel<double>());
-  case DType::BF16: return record_rows(config, softmax_kernel<bf16>(), softmax_looped_kernel<bf16>());
-  case DType::F16: return record_rows(config, softmax_kernel<f16>(), softmax_looped_kernel<f16>());
-  default: return record_rows(config, softmax_kernel<float>(), softmax_looped_kernel<float>());
-  }
-}
-std::shared_ptr<ir::Kernel> record_layernorm_of(DType dtype, const Problem&, const Config& config) {
-  switch (dtype) {
-  case DType::F64: return record_rows(config, layernorm_kernel<double>(), layernorm_looped_kernel<double>());
-  case DType::BF16: return record_rows(config, layernorm_kernel<bf16>(), layernorm_looped_kernel<bf16>());
-  case DType::F16: return record_rows(config, layernorm_kernel<f16>(), layernorm_looped_kernel<f16>());
-  default: return record_rows(config, layernorm_kernel<float>(), layernorm_looped_kernel<float>());
-  }
-}
-
 const tune::TunableRegistration tunable_matmul({
     .name = "matmul",
     .summary = "c = a b",
@@ -143,7 +117,7 @@ const tune::TunableRegistration tunable_softmax({
     .name = "softmax",
     .summary = "softmax of each row",
     .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
-    .record = record_softmax_of,
+    .record = record_rows<detail::record_softmax>,
     .space = row_space,
     .sizes = "M=4096,N=1024",
     .parameters = "x=M,N y=M,N",
@@ -152,7 +126,7 @@ const tune::TunableRegistration tunable_layernorm({
     .name = "layernorm",
     .summary = "layer normalisation of each row",
     .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
-    .record = record_layernorm_of,
+    .record = record_rows<detail::record_layernorm>,
     .space = row_space,
     .sizes = "M=4096,N=1024",
     .parameters = "x=M,N gamma=N beta=N y=M,N eps=0.00001",

@@ -21,16 +21,15 @@
 namespace kiln::ops::detail {
 namespace {
 
-using kiln::detail::StridedArray;
 using tune::Mode;
 
 // The layout class of an array, by the rules of a launch (KernelCore::check_arguments).
-LayoutClass layout_of(const StridedArray& a) {
+LayoutClass layout_of(const Array& a) {
   const int last = a.rank - 1;
   if (last < 0 || (a.extents[last] > 1 && a.strides[last] != 1)) return LayoutClass::Any;
   auto bits = reinterpret_cast<std::uintptr_t>(a.data);
   for (int i = 0; i < last; ++i)
-    if (a.extents[i] > 1) bits |= static_cast<std::uintptr_t>(a.strides[i] * a.element_bytes);
+    if (a.extents[i] > 1) bits |= static_cast<std::uintptr_t>(a.strides[i] * size_of(a.dtype));
   return bits % 16 == 0 ? LayoutClass::Aligned : LayoutClass::Unit;
 }
 
@@ -108,16 +107,19 @@ std::optional<Config> ask(const char* kernel, DType dtype, Device device,
 
 } // namespace
 
-std::optional<Config> known_config(const char* kernel, DType dtype, const StreamAt& at,
+std::optional<Config> known_config(const char* kernel, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes,
-                                   std::initializer_list<StridedArray> views) {
+                                   std::initializer_list<const Array*> arrays) {
   static const Mode mode = tune::default_mode();
   if (mode == Mode::off || mode == Mode::analytic) return std::nullopt;
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return std::nullopt; // nothing runs
   const Device device = at.stream.device();
+  const DType dtype = (*arrays.begin())->dtype;
   std::uint64_t classes = static_cast<std::uint64_t>(dtype);
-  for (const StridedArray& view : views)
-    classes = classes << 2 | static_cast<std::uint64_t>(layout_of(view));
+  for (const Array* array : arrays) {
+    if (array->dtype != dtype) return std::nullopt;
+    classes = classes << 2 | static_cast<std::uint64_t>(layout_of(*array));
+  }
   Key key{reinterpret_cast<std::uintptr_t>(kernel), classes, std::hash<Device>{}(device)};
   internal_check(sizes.size() <= key.size() - 3, "an op has more sizes than its key has room for");
   std::copy(sizes.begin(), sizes.end(), key.begin() + 3);
@@ -130,8 +132,8 @@ std::optional<Config> known_config(const char* kernel, DType dtype, const Stream
     if (const auto answer = known.find(key)) return answer->config;
   }
   std::vector<LayoutClass> layouts;
-  for (const StridedArray& view : views)
-    layouts.push_back(layout_of(view));
+  for (const Array* array : arrays)
+    layouts.push_back(layout_of(*array));
   std::optional<Config> config;
   try {
     config = ask(kernel, dtype, device, sizes, layouts, mode);
@@ -143,11 +145,12 @@ std::optional<Config> known_config(const char* kernel, DType dtype, const Stream
   return config;
 }
 
-RowConfig known_row_config(const char* kernel, DType dtype, const StreamAt& at, std::int64_t rows,
-                           std::int64_t columns, std::int64_t bytes,
-                           std::initializer_list<StridedArray> views) {
-  const auto known = known_config(kernel, dtype, at, {rows, columns}, views);
-  if (!known) return row_config(at.stream.device(), rows, columns, bytes, rows_of_line(*views.begin()));
+RowConfig known_row_config(const char* kernel, const StreamAt& at, DType compute,
+                           std::initializer_list<const Array*> arrays) {
+  const Array& x = **arrays.begin();
+  const std::int64_t rows = x.extents[0], columns = x.extents[1];
+  const auto known = known_config(kernel, at, {rows, columns}, arrays);
+  if (!known) return row_config(at.stream.device(), rows, columns, size_of(compute), rows_of_line(x));
   return {known->get(whole_knob).value_or(1) != 0, without_whole(*known)};
 }
 

@@ -1,7 +1,6 @@
 // Looks up the config for a launch of an op among those that `kiln tune` found or that came with the program.
 #pragma once
 
-#include <kiln/jit/runtime/assign/overlap.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/detail/stream_at.h>
 
@@ -11,20 +10,21 @@
 namespace kiln::ops::detail {
 
 // The config of a tunable kernel (one of `kiln tune --list`) for these sizes, which are in the order of its
-// problem, and for the layout classes of these views. Empty if no config is known.
+// problem, and for the layout classes of these arrays. Empty if no config is known, or if the arrays are not
+// all of one dtype, for which the tuner keeps configs.
 //
 // The mode (KILN_TUNE, see autotune/mode.h) decides where it looks. With `off` and `analytic` it does not
 // look. With `pinned` it looks in wisdom files only, and a missing config is a UserError with the line of the
 // call. With `tune` it searches for a missing config at once, which takes as long as `kiln tune` does; with
 // `online` it searches in the background. Thread-safe. A look-up that was made before takes well under a
 // microsecond.
-std::optional<Config> known_config(const char* kernel, DType dtype, const StreamAt& at,
+std::optional<Config> known_config(const char* kernel, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes,
-                                   std::initializer_list<kiln::detail::StridedArray> views);
+                                   std::initializer_list<const Array*> arrays);
 
-// The same for a kernel on rows. If no config is known, it returns the one of row_config.
-RowConfig known_row_config(const char* kernel, DType dtype, const StreamAt& at, std::int64_t rows,
-                           std::int64_t columns, std::int64_t bytes,
-                           std::initializer_list<kiln::detail::StridedArray> views);
+// The same for a kernel on rows, of which the first array is the one that is read. If no config is known, it
+// returns the one of row_config. `compute` is the dtype in which the op computes.
+RowConfig known_row_config(const char* kernel, const StreamAt& at, DType compute,
+                           std::initializer_list<const Array*> arrays);
 
 } // namespace kiln::ops::detail

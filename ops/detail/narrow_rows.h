@@ -2,9 +2,9 @@
 #pragma once
 
 #include <kiln/dsl/config.h>
-#include <kiln/dsl/language.h>
-#include <kiln/jit/runtime/assign/overlap.h>
 #include <kiln/jit/runtime/device.h>
+#include <kiln/ops/array.h>
+#include <kiln/ops/detail/erased_view.h>
 #include <kiln/ops/dims.h>
 
 #include <optional>
@@ -12,12 +12,11 @@
 namespace kiln::ops::detail {
 
 // BM and BN for kernels that take the transposed matrices, or none if the rows are long enough for vectors of
-// their own, if there are few of them, or if the device is no CPU.
-std::optional<Config> narrow_config(Device device, const kiln::detail::StridedArray& x,
-                                    const kiln::detail::StridedArray& y);
+// their own, if there are few of them, if they are not contiguous, or if the device is no CPU.
+std::optional<Config> narrow_config(Device device, std::initializer_list<const Array*> matrices);
 
 // The expectations of such a kernel about its transposed matrices: one tile has all elements of a row.
-template <class T> void expect_narrow(const View<const T, 2>& x, const View<T, 2>& y) {
+template <class A> void expect_narrow(const ErasedView<A, 2>& x, const ErasedView<A, 2>& y) {
   expects(x.cols() == y.cols(), "x's rows and y's rows");
   expects(x.rows() == y.rows(), "x's columns and y's columns");
   expects(x.rows() == dim_size(BN), "x's columns and BN");

@@ -69,10 +69,10 @@ RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std
                          : gpu_row_config(rows, columns, bytes);
 }
 
-std::int64_t rows_of_line(const kiln::detail::StridedArray& x) {
+std::int64_t rows_of_line(const Array& x) {
   constexpr std::int64_t line_bytes = 64;
   const bool transposed = x.rank == 2 && x.extents[1] > 1 && x.strides[0] == 1 && x.strides[1] != 1;
-  return transposed ? std::max<std::int64_t>(line_bytes / x.element_bytes, 1) : 1;
+  return transposed ? std::max<std::int64_t>(line_bytes / size_of(x.dtype), 1) : 1;
 }
 
 Config without_whole(const Config& config) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <kiln/dsl/config.h>
-#include <kiln/jit/runtime/assign/overlap.h>
 #include <kiln/jit/runtime/device.h>
+#include <kiln/ops/array.h>
 
 namespace kiln::ops::detail {
 
@@ -17,7 +17,7 @@ struct RowConfig {
 RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes,
                      std::int64_t line_rows = 1);
 // The number of rows that share the cache lines of a matrix: more than 1 if it is transposed.
-std::int64_t rows_of_line(const kiln::detail::StridedArray& x);
+std::int64_t rows_of_line(const Array& x);
 
 // The tuner's knob for `whole`. It selects the kernel and is not a dimension of either kernel, so
 // without_whole removes it from a config before a launch.

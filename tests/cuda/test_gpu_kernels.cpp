@@ -10,6 +10,7 @@
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 #include <kiln/jit/runtime/kernel/compile.h>
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/dims.h>
 
 #include <cmath>
@@ -146,11 +147,11 @@ TEMPLATE_TEST_CASE("products of ragged matrices, with tensor cores where they fi
         ops::BM = std::int64_t{16} << random() % 3, ops::BN = std::int64_t{8} << random() % 4,
         ops::BK = std::int64_t{16} << random() % 2, num_warps = std::int64_t{1} << random() % 4};
     INFO(config.to_string());
-    const auto& product = ops::matmul_kernel<T>();
     run_on(
         gpu.device(),
         [&](Stream& s, auto av, auto bv, auto cv) {
-          product.launch(s, config, TensorView<const T, 2>(av), TensorView<const T, 2>(bv), cv);
+          ops::detail::matmul_kernel.launch(s, config, {DType::F32, 0},
+                                            {ops::Input(av), ops::Input(bv), ops::Output(cv)});
         },
         a.view(), b.view(), c.view());
     check();

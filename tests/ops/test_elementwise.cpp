@@ -135,18 +135,3 @@ TEMPLATE_TEST_CASE("relu after a product and as an op keeps NaN", "", float, bf1
       REQUIRE(same(wide(z(r, c)), clamped(wide(x(r, c)), 0, INFINITY)));
   }
 }
-
-TEMPLATE_TEST_CASE("activation_mul agrees with the interpreter", "", float, double, bf16, f16) {
-  Random random;
-  KILN_SEED(random);
-  std::int64_t rows = random.integer(1, 20), cols = random.integer(1, 70);
-  Config config = {ops::BM = random.integer(1, 8), ops::BN = random.integer(1, 70)};
-  INFO(rows << " x " << cols << ", " << config.to_string());
-  Matrix<TestType> gate(rows, cols), up(rows, cols), y(rows, cols), interpreted(rows, cols);
-  gate.fill(random, -6, 6), up.fill(random), y.poison(), interpreted.poison();
-  const auto& kernel = ops::activation_mul_kernel<TestType>(ops::Activation::gelu);
-  on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, gate.read_only(),
-                 up.read_only(), y.view());
-  kernel.interpret(config, gate.read_only(), up.read_only(), interpreted.view());
-  CHECK(relative_error(y, [&](auto r, auto c) { return wide(interpreted(r, c)); }) <= tolerance<TestType>());
-}

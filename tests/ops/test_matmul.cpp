@@ -3,6 +3,7 @@
 #include "left_out.h"
 #include "op_test.h"
 
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/dims.h>
 
 using namespace kiln;
@@ -78,10 +79,22 @@ TEMPLATE_TEST_CASE("matmul on the CPU agrees with the interpreter under any conf
     INFO(m << " x " << n << " x " << k << ", " << config.to_string());
     Matrix<TestType> a(m, k), b(k, n), bias(1, n), c(m, n), interpreted(m, n);
     a.fill(random), b.fill(random), bias.fill(random), c.poison(), interpreted.poison();
-    const auto& kernel = ops::linear_kernel<TestType>(ops::Activation::relu);
-    on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, a.read_only(),
-                   b.read_only(), bias.read_only().select(0, 0), c.view());
-    kernel.interpret(config, a.read_only(), b.read_only(), bias.read_only().select(0, 0), interpreted.view());
+    const ops::detail::OpVariant biased_relu{std::is_same_v<TestType, double> ? DType::F64 : DType::F32,
+                                             ops::detail::matmul_bias |
+                                                 static_cast<std::uint32_t>(ops::Activation::relu)};
+    const auto arguments = [](const ops::Input& a, const ops::Input& b, const ops::Input& bias,
+                              const ops::Output& c, const auto& run) { run({a, b, bias, c}); };
+    on_test_device(
+        [&](Stream& s, auto... v) {
+          arguments(v..., [&](const ops::detail::OpArguments& list) {
+            ops::detail::matmul_kernel.launch(s, config, biased_relu, list);
+          });
+        },
+        a.read_only(), b.read_only(), bias.read_only().select(0, 0), c.view());
+    arguments(a.read_only(), b.read_only(), bias.read_only().select(0, 0), interpreted.view(),
+              [&](const ops::detail::OpArguments& list) {
+                ops::detail::matmul_kernel.interpret(config, biased_relu, list);
+              });
     CHECK(relative_error(c, [&](auto r, auto q) { return wide(interpreted(r, q)); }) <=
           tolerance<TestType>(k));
   }

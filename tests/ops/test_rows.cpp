@@ -3,6 +3,7 @@
 #include "left_out.h"
 #include "op_test.h"
 
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/dims.h>
 
 using namespace kiln;
@@ -194,37 +195,44 @@ TEMPLATE_TEST_CASE("the kernels on rows agree with the interpreter", "", float, 
       CHECK(relative_error(y, [&](auto r, auto c) { return wide(interpreted(r, c)); }) <= tolerance<T>(cols));
       y.poison(), interpreted.poison();
     };
-    auto softmax = [&](const auto& kernel, const Config& config) {
-      on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, x.read_only(), y.view());
-      kernel.interpret(config, x.read_only(), interpreted.view());
-      agree(kernel.name());
-    };
-    auto layernorm = [&](const auto& kernel, const Config& config) {
-      on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, x.read_only(), g, b,
-                     y.view(), 0.25f);
-      kernel.interpret(config, x.read_only(), g, b, interpreted.view(), 0.25f);
-      agree(kernel.name());
-    };
-    auto rmsnorm = [&](const auto& kernel, const Config& config) {
-      on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, x.read_only(), g,
-                     y.view(), 0.25f);
-      kernel.interpret(config, x.read_only(), g, interpreted.view(), 0.25f);
-      agree(kernel.name());
+    using namespace ops::detail;
+    // Runs a kernel on the device and in the interpreter.
+    auto compare = [&](const char* name, const OpKernel& kernel, const Config& config, std::uint32_t options,
+                       bool has_eps, auto... in) {
+      const OpVariant variant{std::is_same_v<T, double> ? DType::F64 : DType::F32, options};
+      const auto with = [&](const auto& run, const ops::Output& out, const auto&... inputs) {
+        const ops::Input arrays[] = {inputs...};
+        OpArguments list{};
+        for (const ops::Input& a : arrays)
+          list.add(a);
+        list.add(out);
+        list.add_if(has_eps, {variant.compute, 0.25});
+        run(list);
+      };
+      on_test_device(
+          [&](Stream& s, auto... v) {
+            with([&](const OpArguments& list) { kernel.launch(s, config, variant, list); }, v...);
+          },
+          y.view(), in...);
+      with([&](const OpArguments& list) { kernel.interpret(config, variant, list); }, interpreted.view(),
+           in...);
+      agree(name);
     };
     y.poison(), interpreted.poison();
-    softmax(ops::softmax_kernel<T>(), whole);
-    softmax(ops::softmax_looped_kernel<T>(), parts);
-    layernorm(ops::layernorm_kernel<T>(), whole);
-    layernorm(ops::layernorm_looped_kernel<T>(), parts);
-    rmsnorm(ops::rmsnorm_kernel<T>(), whole);
-    rmsnorm(ops::rmsnorm_looped_kernel<T>(), parts);
+    const std::uint32_t layernorm = norm_centred | norm_gamma | norm_beta;
+    compare("softmax", softmax_kernel, whole, 0, false, x.read_only());
+    compare("softmax_looped", softmax_looped_kernel, parts, 0, false, x.read_only());
+    compare("layernorm", layernorm_kernel, whole, layernorm, true, x.read_only(), g, b);
+    compare("layernorm_looped", layernorm_looped_kernel, parts, layernorm, true, x.read_only(), g, b);
+    compare("rmsnorm", rmsnorm_kernel, whole, norm_gamma, true, x.read_only(), g);
+    compare("rmsnorm_looped", rmsnorm_looped_kernel, parts, norm_gamma, true, x.read_only(), g);
   }
 }
 
 TEST_CASE("the whole-row kernels report a tile that does not cover the row") {
   Stream stream;
   Matrix<float> x(2, 33), y(2, 33);
-  CHECK_THROWS_WITH(
-      ops::softmax_kernel<float>().launch(stream, {ops::BM = 1, ops::BN = 32}, x.read_only(), y.view()),
-      Catch::Contains("x's columns and BN, which must cover them") && Catch::Contains("33"));
+  CHECK_THROWS_WITH(ops::detail::softmax_kernel.launch(stream, {ops::BM = 1, ops::BN = 32}, {},
+                                                       {ops::Input(x.read_only()), ops::Output(y.view())}),
+                    Catch::Contains("x's columns and BN, which must cover them") && Catch::Contains("33"));
 }

@@ -14,6 +14,8 @@ struct StridedArray {
   const std::int64_t* strides; // in elements
   std::int64_t element_bytes;
 
+  StridedArray(const void* d, int r, const std::int64_t* e, const std::int64_t* s, std::int64_t bytes)
+      : data(d), rank(r), extents(e), strides(s), element_bytes(bytes) {}
   template <class T, int Rank>
   StridedArray(const TensorView<T, Rank>& v)
       : data(v.data()), rank(Rank), extents(v.extents()), strides(v.strides()), element_bytes(sizeof(T)) {}

@@ -7,6 +7,7 @@
 #include <kiln/autotune/run/registry.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/jit/runtime/tensor.h>
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/softmax.h>
@@ -96,11 +97,15 @@ TEST_CASE("large products are bitwise equal for all tiles of a deterministic sea
     const TensorView<const float, 2> right =
         round % 2 ? TensorView<const float, 2>(b_columns).transpose() : TensorView<const float, 2>(b);
     auto first = Tensor<float, 2>::empty({m, n}), c = Tensor<float, 2>::empty({m, n});
-    ops::matmul_kernel<float>().launch(stream, space.config(space.seeds().front()), a, right, first);
+    const auto multiply = [&](const Config& config, Tensor<float, 2>& out) {
+      ops::detail::matmul_kernel.launch(stream, config, {},
+                                        {ops::Input(a), ops::Input(right), ops::Output(out)});
+    };
+    multiply(space.config(space.seeds().front()), first);
     tune::Random draw(seed);
     for (int i = 0; i < 8; ++i) {
       const Config config = space.config(*space.sample(draw));
-      ops::matmul_kernel<float>().launch(stream, config, a, right, c);
+      multiply(config, c);
       stream.synchronize();
       INFO(shape << " {" << config.to_string() << "}");
       CHECK(std::memcmp(first.data(), c.data(), static_cast<std::size_t>(m * n) * sizeof(float)) == 0);

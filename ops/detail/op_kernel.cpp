@@ -1,0 +1,141 @@
+// Keeps the kernels of an OpKernel in a list that launches read without a lock.
+#include <kiln/ops/detail/op_kernel.h>
+
+#include <kiln/dsl/ir/ir.h>
+#include <kiln/ops/detail/kernels.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <vector>
+
+namespace kiln::ops::detail {
+
+using kiln::detail::KernelHandle;
+using kiln::detail::launch_header_words;
+using kiln::detail::ParameterInfo;
+using kiln::detail::Recipe;
+
+namespace {
+constexpr int max_words = OpArguments::max * (1 + 2 * max_rank);
+} // namespace
+
+struct OpKernel::Key {
+  DType compute;
+  std::uint32_t options;
+  const Hook *hook, *mask;
+  std::array<std::uint16_t, OpArguments::max> arguments{};
+
+  Key(const OpVariant& variant, const OpArguments& list)
+      : compute(variant.compute), options(variant.options), hook(variant.hook), mask(variant.mask) {
+    std::transform(list.begin(), list.end(), arguments.begin(), [](const OpArgument& a) {
+      const int view = a.array ? 0x8000 | a.array->rank << 9 | a.array->readonly << 8 : 0x4000;
+      return static_cast<std::uint16_t>(view | static_cast<int>(a.array ? a.array->dtype : a.scalar));
+    });
+  }
+  bool operator==(const Key&) const = default;
+};
+
+struct OpKernel::Made {
+  Key key;
+  OpVariant variant;
+  Body body;
+  std::vector<ParameterInfo> parameters;
+  KernelHandle handle;
+  const Made* next;
+
+  Made(const OpKernel& of, const Key& k, const OpVariant& v, const OpArguments& arguments, const Made* rest)
+      : key(k), variant(v), body(of.body_), parameters(infos(arguments)),
+        handle(Recipe{of.name_, parameters.data(), static_cast<int>(parameters.size()), call, this}, nullptr,
+               of.location_),
+        next(rest) {}
+  Made(const Made&) = delete;
+
+  static void call(const void* self, const Handle* arguments) {
+    const Made& made = *static_cast<const Made*>(self);
+    made.body(made.variant, arguments);
+  }
+  static std::vector<ParameterInfo> infos(const OpArguments& arguments) {
+    std::vector<ParameterInfo> infos;
+    for (const OpArgument& a : arguments)
+      infos.push_back(a.array ? ParameterInfo{ParameterInfo::Kind::View, a.array->dtype, a.array->readonly,
+                                              a.array->rank, ParameterInfo::not_pinned}
+                              : ParameterInfo{ParameterInfo::Kind::Scalar, a.scalar, false, 0, 0});
+    return infos;
+  }
+};
+
+const OpKernel::Made& OpKernel::made(const OpVariant& variant, const OpArguments& arguments) const {
+  const Key key(variant, arguments);
+  const auto find = [&]() -> const Made* {
+    const Made* m = first_.load(std::memory_order_acquire);
+    while (m && !(m->key == key))
+      m = m->next;
+    return m;
+  };
+  if (const Made* known = find()) return *known;
+  static std::mutex& mutex = *new std::mutex; // launches may come from destructors of static objects
+  const std::lock_guard lock(mutex);
+  if (const Made* known = find()) return *known;
+  // It is never destroyed: queued launches refer to it.
+  const Made* added = new Made(*this, key, variant, arguments, first_.load());
+  first_.store(added, std::memory_order_release);
+  return *added;
+}
+
+namespace {
+
+// The words of one launch, on the stack.
+struct Words {
+  explicit Words(const OpArguments& arguments) {
+    std::uint64_t* to = first();
+    for (const OpArgument& a : arguments) {
+      if (a.array) {
+        *to++ = reinterpret_cast<std::uintptr_t>(a.array->data);
+        to = std::copy_n(a.array->extents, a.array->rank, to);
+        to = std::copy_n(a.array->strides, a.array->rank, to);
+      } else {
+        *to++ = a.bits;
+      }
+    }
+  }
+  std::uint64_t* first() { return block + launch_header_words; }
+
+  alignas(16) std::uint64_t block[launch_header_words + max_words + 1];
+};
+
+} // namespace
+
+void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant& variant,
+                      const OpArguments& arguments, const Grid* grid) const {
+  Words words(arguments);
+  kiln::detail::launch(*made(variant, arguments).handle, at.stream, at.site, config, grid, words.first());
+}
+
+void OpKernel::interpret(const Config& config, const OpVariant& variant, const OpArguments& arguments) const {
+  Words words(arguments);
+  kiln::detail::interpret(*made(variant, arguments).handle, config, nullptr, words.first());
+}
+
+std::shared_ptr<ir::Kernel> OpKernel::record(const Config& config, const OpVariant& variant,
+                                             const OpArguments& arguments) const {
+  return kiln::detail::record(*made(variant, arguments).handle, config);
+}
+
+int OpKernel::recorded() const {
+  int count = 0;
+  for (const Made* m = first_.load(std::memory_order_acquire); m; m = m->next)
+    ++count;
+  return count;
+}
+
+DType compute_dtype(std::initializer_list<const Array*> arrays) {
+  const bool wide =
+      std::any_of(arrays.begin(), arrays.end(), [](const Array* a) { return a->dtype == DType::F64; });
+  return wide ? DType::F64 : DType::F32;
+}
+
+Array reading(DType dtype, int rank) { return {nullptr, dtype, true, rank}; }
+Array writing(DType dtype, int rank) { return {nullptr, dtype, false, rank}; }
+
+} // namespace kiln::ops::detail
