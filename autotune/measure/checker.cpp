@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 namespace kiln::tune {
 
@@ -66,6 +67,11 @@ std::vector<bool> elements_equal_to(const std::vector<unsigned char>& poison,
   return equal;
 }
 
+void keep_common(std::vector<bool>& marks, const std::vector<bool>& others) {
+  for (std::size_t e = 0; e < marks.size(); ++e)
+    marks[e] = marks[e] && others[e];
+}
+
 // Injects damage that the checks must find.
 void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& set) {
   if (fault == "guard" && !set.arrays().empty())
@@ -90,7 +96,9 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
       own_(shared ? nullptr : make_set(situation, inputs, stream)), set_(shared ? *shared : *own_),
       sorter_(situation, inputs.plan, reference.kernel->recorded()),
       how_(tune::compared_outputs(situation, inputs.plan, reference.kernel->recorded())),
-      rounding_(rounding_of(reference.kernel->recorded())),
+      rounding_(std::max(rounding_of(reference.kernel->recorded()), situation.default_rounding)),
+      rounding_inside_(
+          std::max(rounding_inside(reference.kernel->recorded()), situation.default_rounding_inside)),
       sums_(std::sqrt(terms_per_element(situation, inputs.plan, reference))) {
   for (ComparedOutput& output : how_)
     output.sorted = sorter_.sorts(static_cast<std::size_t>(output.parameter));
@@ -127,7 +135,7 @@ double Checker::launch_as_it_is(const LoadedCandidate& candidate, Pattern patter
 }
 
 // Uploads a perturbed copy of each input, one after the other, since inputs may be large.
-double Checker::launch_perturbed(double distance, Direction direction, std::uint64_t seed) {
+double Checker::launch_perturbed(double distance, Direction direction, std::uint64_t seed, Pattern pattern) {
   const MemoryPlan& plan = inputs_.plan;
   for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
     if (!plan.blocks[b].read) continue;
@@ -140,7 +148,32 @@ double Checker::launch_perturbed(double distance, Direction direction, std::uint
                 situation_.arguments[i].dtype, distance, direction, seed * plan.places.size() + i);
     set_.arrays()[b].upload(stream_, bytes.data());
   }
-  return launch_as_it_is(noisy_.kernel ? noisy_ : reference_, Pattern::second, {});
+  return launch_as_it_is(noisy_.kernel ? noisy_ : reference_, pattern, {});
+}
+
+// The second launch, with the other pattern, is needed only if an element holds the pattern that the reference
+// wrote on the original inputs: mostly small integers, which may equal the pattern.
+Checker::Moved Checker::run_perturbed(double distance, Direction direction, std::uint64_t seed) {
+  launch_perturbed(distance, direction, seed, Pattern::second);
+  Moved moved{read_back(Pattern::second), {}};
+  moved.unwritten.resize(moved.values.size());
+  bool ambiguous = false;
+  for (std::size_t i = 0; i < moved.values.size(); ++i) {
+    const auto& poisoned = poison_of(i, Pattern::second);
+    if (!is_compared(i) || poisoned.empty()) continue;
+    moved.unwritten[i] = elements_equal_to(poisoned, moved.values[i], outputs_[i].dtype);
+    const std::vector<bool>& unwritten = launched(i).unwritten;
+    for (std::size_t e = 0; e < unwritten.size() && !ambiguous; ++e)
+      ambiguous = moved.unwritten[i][e] && !unwritten[e];
+  }
+  if (!ambiguous) return moved;
+  launch_perturbed(distance, direction, seed, Pattern::first);
+  const RowSorter::Blocks values = read_back(Pattern::first);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!moved.unwritten[i].empty())
+      keep_common(moved.unwritten[i],
+                  elements_equal_to(poison_of(i, Pattern::first), values[i], outputs_[i].dtype));
+  return moved;
 }
 
 // The reference with rounding errors; none if it does not compile, such as on a GPU that has no room for it.
@@ -193,18 +226,17 @@ void Checker::keep_first(std::size_t i, std::vector<unsigned char> values) {
 // An element is unwritten only if it keeps both patterns.
 void Checker::keep_second(std::size_t i, const std::vector<unsigned char>& values) {
   ReferenceOutput& kept = outputs_[i];
-  if (!kept.unwritten.empty()) {
-    const std::vector<bool> again = elements_equal_to(poison_of(i, Pattern::second), values, kept.dtype);
-    for (std::size_t e = 0; e < again.size(); ++e)
-      kept.unwritten[e] = kept.unwritten[e] && again[e];
-  }
+  if (!kept.unwritten.empty())
+    keep_common(kept.unwritten, elements_equal_to(poison_of(i, Pattern::second), values, kept.dtype));
   for (ComparedOutput& output : how_)
     if (output.block == i) output.varying = share_that_varies(kept, values, output.members);
-  kept.motion.add_repeat(run_of(i, values));
+  kept.motion.add_repeat({kept.values, values, kept.unwritten, kept.unwritten});
 }
 
 Checker::Launched Checker::run_reference(const std::function<bool(double)>& again, int most) {
   outputs_.assign(inputs_.plan.blocks.size(), {});
+  launched_.clear();
+  refined_ = false;
   Launched launched;
   for (Pattern pattern : patterns) {
     if (pattern != Pattern::first && again && !again(launched.seconds)) return launched;
@@ -245,10 +277,12 @@ void Checker::ask_host() {
   sort(blocks, Pattern::first);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
     ReferenceOutput& kept = outputs_[i];
+    launched_.push_back({kept.dtype, {}, kept.unwritten, {}});
     if (kept.values.empty()) continue;
-    kept.values = std::move(blocks[i]);
+    launched_[i].values = std::exchange(kept.values, std::move(blocks[i]));
+    // The function is called with one pattern only, so it may have written what equals that.
     if (!kept.unwritten.empty())
-      kept.unwritten = elements_equal_to(poison_of(i, Pattern::first), kept.values, kept.dtype);
+      keep_common(kept.unwritten, elements_equal_to(poison_of(i, Pattern::first), kept.values, kept.dtype));
   }
 }
 
@@ -258,17 +292,51 @@ void Checker::move(const std::function<bool(double)>& again, Launched& launched,
   make_noisy();
   for (int run = 0; run < most && spent < enough_seconds; ++run) {
     if (again && !again(launched.seconds)) return;
-    spent += launch_perturbed(rounding_, Direction::either, static_cast<std::uint64_t>(run) + 1);
+    const auto begin = std::chrono::steady_clock::now();
+    const Moved moved = run_perturbed(rounding_, Direction::either, static_cast<std::uint64_t>(run) + 1);
+    spent += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     ++launched.launches;
-    const RowSorter::Blocks values = read_back(Pattern::second);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (is_compared(i)) outputs_[i].motion.add(run_of(i, values[i]));
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (is_compared(i)) outputs_[i].motion.add(run_of(i, moved));
   }
   if (!again || again(launched.seconds)) find_jumps();
 }
 
-Motion::Run Checker::run_of(std::size_t i, const std::vector<unsigned char>& moved) const {
-  return {outputs_[i].values, moved, outputs_[i].unwritten, poison_of(i, Pattern::second)};
+// What the reference wrote into a block, even if a function has replaced it.
+const ReferenceOutput& Checker::launched(std::size_t block) const {
+  return launched_.empty() ? outputs_[block] : launched_[block];
+}
+
+Motion::Run Checker::run_of(std::size_t i, const Moved& moved) const {
+  return {launched(i).values, moved.values[i], launched(i).unwritten, moved.unwritten[i]};
+}
+
+bool Checker::refine() {
+  constexpr int runs = 12;
+  constexpr double most_seconds = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto can_grow = [this](std::size_t i) {
+    return is_compared(i) && is_float(outputs_[i].dtype) && outputs_[i].motion.known();
+  };
+  bool any = false;
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    any |= can_grow(i);
+  if (!any || std::exchange(refined_, true)) return false;
+  double spent = 0, longest = 0;
+  try {
+    for (int run = 0; run < runs && spent + longest < most_seconds; ++run) {
+      const Moved moved =
+          run_perturbed(rounding_, Direction::either, static_cast<std::uint64_t>(perturbed_runs + run) + 1);
+      for (std::size_t i = 0; i < outputs_.size(); ++i)
+        if (can_grow(i)) outputs_[i].motion.add_finer(run_of(i, moved));
+      const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      longest = std::max(longest, now - spent);
+      spent = now;
+    }
+  } catch (const Error&) { // as in run_reference
+  }
+  set_.upload_inputs(stream_, inputs_.contents);
+  return true;
 }
 
 // Counts how many elements jump if the inputs move a little further, where floats decide. If many do, a run
@@ -283,29 +351,26 @@ void Checker::find_jumps() {
     if (is_compared(i) && (decides || !is_float(block.dtype))) asked.push_back(i);
   }
   if (asked.empty()) return;
-  launch_perturbed(std::min(far, times * rounding_), Direction::inward, 0);
+  Moved moved = run_perturbed(std::min(far, times * rounding_), Direction::inward, 0);
   bool unclear = false;
-  RowSorter::Blocks values = read_back(Pattern::second);
   for (std::size_t i : asked) {
     Motion& motion = outputs_[i].motion;
-    motion.add_further(run_of(i, values[i]), times);
+    motion.add_further(run_of(i, moved), times);
     unclear |= motion.is_unclear();
     if (!is_float(outputs_[i].dtype) && !motion.moves() && motion.further_jumps() == 0) integers.push_back(i);
   }
   if (unclear && noisy_.kernel) {
-    launch_perturbed(0, Direction::either, 0);
-    values = read_back(Pattern::second);
+    moved = run_perturbed(0, Direction::either, 0);
     for (std::size_t i : asked)
-      outputs_[i].motion.add_internal(run_of(i, values[i]));
+      outputs_[i].motion.add_internal(run_of(i, moved));
   }
   if (integers.empty()) return;
-  launch_perturbed(far, Direction::inward, 0);
-  values = read_back(Pattern::second);
+  moved = run_perturbed(far, Direction::inward, 0);
   for (std::size_t i : integers) {
     ReferenceOutput& kept = outputs_[i];
-    Motion moved(kept.dtype, kept.values.size() / static_cast<std::size_t>(size_of(kept.dtype)));
-    moved.add(run_of(i, values[i]));
-    kept.motion.from_floats = moved.moves();
+    Motion motion(kept.dtype, kept.values.size() / static_cast<std::size_t>(size_of(kept.dtype)));
+    motion.add(run_of(i, moved));
+    kept.motion.from_floats = motion.moves();
   }
 }
 
@@ -324,14 +389,13 @@ Allowance Checker::allowance_for(const LoadedCandidate& candidate, const Compare
   const ir::Kernel &reference_kernel = reference_.kernel->recorded(), &kernel = candidate.kernel->recorded();
   const bool products = has_products(reference_kernel) || has_products(kernel);
   const bool atomics = adds_floats_by_atomics(reference_kernel) || adds_floats_by_atomics(kernel);
-  const double rounding = std::max(rounding_, rounding_of(kernel));
-  const bool coarse = std::max(rounding_inside(reference_kernel), rounding_inside(kernel)) > coarse_rounding;
+  const bool coarse = rounding_inside_ > coarse_rounding;
   Allowance a;
-  a.rounding = rounding;
+  a.rounding = rounding_;
   a.sums = sums_;
   if (coarse)
-    a.factor = coarse_factor * rounding / rounding_;
-  else if (rounding > coarse_rounding)
+    a.factor = coarse_factor;
+  else if (rounding_ > coarse_rounding)
     a.factor = coarse_input_factor;
   else
     a.factor = fine_factor + sums_ * (!noisy_.kernel ? unknown_factor : products ? products_factor : 0);
@@ -349,8 +413,9 @@ Verdict Checker::check_output(const LoadedCandidate& c, const ComparedOutput& ou
                               const std::vector<unsigned char>& values, Pattern pattern,
                               Strictness strictness) const {
   if (output.declared.compare) return ask_to_compare(output, values);
-  Verdict v = compare(outputs_[output.block], values, poison_of(output.block, pattern),
-                      allowance_for(c, output), strictness, output.members);
+  Verdict v =
+      compare(outputs_[output.block], values, poison_of(output.block, pattern), allowance_for(c, output),
+              strictness, output.members, kept_.empty() ? std::vector<bool>() : kept_[output.block]);
   v.compared.parameter = output.parameter;
   v.compared.unordered = output.sorted;
   if (v.kind == Verdict::Kind::right) return v;
@@ -422,6 +487,10 @@ Checker::Checked Checker::check_launch(const LoadedCandidate& c, Pattern pattern
     checked.verdict = std::move(v);
     return checked;
   }
+  kept_.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (const auto& poisoned = poison_of(i, pattern); is_compared(i) && !poisoned.empty())
+      kept_[i] = elements_equal_to(poisoned, values[i], outputs_[i].dtype);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (outputs_[i].values.empty() || (!kept.empty() && kept[i])) continue;
     Verdict v = check_rest(i, values[i], pattern);
@@ -435,6 +504,13 @@ Checker::Checked Checker::check_launch(const LoadedCandidate& c, Pattern pattern
 }
 
 Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
+  Checked checked = check_twice(c, strictness);
+  if (checked.verdict.kind == Verdict::Kind::wrong && refine()) checked = check_twice(c, strictness);
+  return checked;
+}
+
+Checker::Checked Checker::check_twice(const LoadedCandidate& c, Strictness strictness) {
+  kept_.clear();
   Checked checked = check_launch(c, Pattern::first, strictness, {});
   if (checked.verdict.kind != Verdict::Kind::right) return checked;
   std::vector<bool> kept; // with what the first launch has left there
@@ -454,6 +530,7 @@ Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness)
 
 Verdict Checker::repeat(const LoadedCandidate& c, double seconds) {
   Verdict verdict;
+  kept_.clear();
   const auto begin = std::chrono::steady_clock::now();
   double spent = 0, longest = checking_seconds_;
   for (int i = 0; verdict.kind == Verdict::Kind::right && spent + longest < seconds; ++i) {
