@@ -6,6 +6,7 @@
 #include <kiln/autotune/measure/kernel_numbers.h>
 #include <kiln/autotune/measure/noise.h>
 #include <kiln/autotune/measure/perturb.h>
+#include <kiln/autotune/measure/rounding_depth.h>
 #include <kiln/jit/passes/parameter_uses.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace kiln::tune {
@@ -27,14 +29,24 @@ std::unique_ptr<ArraySet> make_set(const Situation& s, const Inputs& inputs, Str
   return set;
 }
 
-// Returns whether another argument views the same memory with another dtype, so that its bits are no floats
-// of the first one's dtype alone.
-bool views_differ(const Situation& s, const MemoryPlan& plan, std::size_t argument) {
-  for (std::size_t i = 0; i < plan.places.size(); ++i)
-    if (plan.places[i].block == plan.places[argument].block &&
-        s.arguments[i].dtype != s.arguments[argument].dtype)
-      return true;
-  return false;
+// Marks the elements of a block that move when inputs are perturbed (empty: all); none if it has no floats or
+// some argument views it with another dtype, so that its bits are no floats alone.
+std::optional<std::vector<bool>> moving_elements(const Situation& s, const MemoryPlan& plan,
+                                                 std::size_t block) {
+  std::optional<std::vector<bool>> moving;
+  for (std::size_t i = 0; i < plan.places.size(); ++i) {
+    if (plan.places[i].block != static_cast<int>(block)) continue;
+    if (!is_float(s.arguments[i].dtype) || s.arguments[i].dtype != plan.blocks[block].dtype)
+      return std::nullopt;
+    std::vector<bool> members = members_of(s.arguments[i], plan.places[i], plan.blocks[block]);
+    if (!moving || members.empty() || moving->empty()) {
+      if (!moving || members.empty()) moving = std::move(members);
+      continue;
+    }
+    for (std::size_t e = 0; e < members.size(); ++e)
+      (*moving)[e] = (*moving)[e] || members[e];
+  }
+  return moving;
 }
 
 // The share of the elements that differ between two launches with equal inputs by more than a sum in another
@@ -55,16 +67,6 @@ double share_that_varies(const ReferenceOutput& first, const std::vector<unsigne
                (is_float(first.dtype) || std::abs(a - b) > 1);
   }
   return elements ? static_cast<double>(varying) / static_cast<double>(elements) : 0;
-}
-
-// Marks the elements that hold the pattern `poison`.
-std::vector<bool> elements_equal_to(const std::vector<unsigned char>& poison,
-                                    const std::vector<unsigned char>& values, DType dtype) {
-  const auto size = static_cast<std::size_t>(size_of(dtype));
-  std::vector<bool> equal(values.size() / size);
-  for (std::size_t e = 0; e < equal.size(); ++e)
-    equal[e] = std::memcmp(&values[e * size], &poison[e * size], size) == 0;
-  return equal;
 }
 
 void keep_common(std::vector<bool>& marks, const std::vector<bool>& others) {
@@ -99,11 +101,13 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
       rounding_(std::max(rounding_of(reference.kernel->recorded()), situation.default_rounding)),
       rounding_inside_(
           std::max(rounding_inside(reference.kernel->recorded()), situation.default_rounding_inside)),
+      depth_(rounding_depth(reference.kernel->recorded())),
       sums_(std::sqrt(terms_per_element(situation, inputs.plan, reference))) {
   for (ComparedOutput& output : how_)
     output.sorted = sorter_.sorts(static_cast<std::size_t>(output.parameter));
   for (std::size_t b = 0; b < inputs.plan.blocks.size(); ++b) {
     const Block& block = inputs.plan.blocks[b];
+    moving_.push_back(block.read ? moving_elements(situation, inputs.plan, b) : std::nullopt);
     rest_.emplace_back();
     if (block.written)
       rest_.back() = elements_of_none(how_, b, static_cast<std::size_t>(block.bytes / size_of(block.dtype)));
@@ -134,18 +138,15 @@ double Checker::launch_as_it_is(const LoadedCandidate& candidate, Pattern patter
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Uploads a perturbed copy of each input, one after the other, since inputs may be large.
+// Uploads a perturbed copy of each input, one after the other, since inputs may be large. Elements that
+// several arguments share move once.
 double Checker::launch_perturbed(double distance, Direction direction, std::uint64_t seed, Pattern pattern) {
   const MemoryPlan& plan = inputs_.plan;
   for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
     if (!plan.blocks[b].read) continue;
     std::vector<unsigned char> bytes = inputs_.contents.blocks[b];
-    for (std::size_t i = 0; i < plan.places.size() && distance > 0; ++i)
-      if (plan.places[i].block == static_cast<int>(b) && is_float(situation_.arguments[i].dtype) &&
-          !views_differ(situation_, plan, i))
-        perturb(std::span(bytes).subspan(static_cast<std::size_t>(plan.places[i].begin),
-                                         static_cast<std::size_t>(plan.places[i].bytes)),
-                situation_.arguments[i].dtype, distance, direction, seed * plan.places.size() + i);
+    if (moving_[b] && distance > 0)
+      perturb(bytes, plan.blocks[b].dtype, distance, direction, seed * plan.blocks.size() + b, *moving_[b]);
     set_.arrays()[b].upload(stream_, bytes.data());
   }
   return launch_as_it_is(noisy_.kernel ? noisy_ : reference_, pattern, {});
@@ -393,6 +394,7 @@ Allowance Checker::allowance_for(const LoadedCandidate& candidate, const Compare
   Allowance a;
   a.rounding = rounding_;
   a.sums = sums_;
+  a.depth = situation_.host_reference || situation_.default_rounding > 0 ? 2 : depth_;
   if (coarse)
     a.factor = coarse_factor;
   else if (rounding_ > coarse_rounding)

@@ -20,6 +20,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace kiln::tune {
@@ -120,11 +121,13 @@ private:
   LoadedCandidate noisy_; // the reference with rounding errors (noise.h); its kernel may be null
   RowSorter sorter_;
   std::vector<ComparedOutput> how_;
-  std::vector<ReferenceOutput> outputs_;      // by block
-  std::vector<std::vector<bool>> rest_;       // by block: the elements that belong to no output
-  double checking_seconds_ = 0;               // of the last launch in check(), compared
-  double rounding_ = 0, rounding_inside_ = 0; // of the reference (perturb.h)
-  double sums_ = 1;                           // see Allowance
+  std::vector<ReferenceOutput> outputs_;                 // by block
+  std::vector<std::vector<bool>> rest_;                  // by block: the elements that belong to no output
+  double checking_seconds_ = 0;                          // of the last launch in check(), compared
+  double rounding_ = 0, rounding_inside_ = 0;            // of the reference (perturb.h)
+  int depth_ = 2;                                        // of the reference (rounding_depth.h)
+  double sums_ = 1;                                      // see Allowance
+  std::vector<std::optional<std::vector<bool>>> moving_; // by block: the elements that are perturbed
   bool refined_ = false;
   std::vector<ReferenceOutput> launched_; // by block: what the reference wrote, if a function replaced it
   std::vector<std::vector<bool>> kept_;   // by block: the elements that kept the pattern of the last launch

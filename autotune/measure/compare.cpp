@@ -172,6 +172,7 @@ private:
     const double distance = std::abs(g - r), bound = bound_of(i, r, g);
     count(i, distance, bound, !declared() && allowance_.factor * spread_of(i, r) > std::abs(r) / 2);
     if (distance <= bound) return;
+    if (is_exact()) return distance <= units_of(1.5, r, g) ? note_exception(i) : differs(i);
     const bool jumps =
         motion_.jumps() + motion_.further_jumps() > 0 && distance <= 2 * motion_.largest_jump();
     const double own = motion_.known() ? motion_.spread(i) : 0, peers = motion_.median_near(r),
@@ -202,17 +203,22 @@ private:
     return own == 0 ? 0 : std::max(own, std::min(motion_.median_near(r), borrowed_ * own));
   }
   double bound_of_integer(std::size_t i, double r) const {
-    if (!depends_on_floats()) return 0;
+    if (!depends_on_floats() || is_exact()) return 0;
     if (reference_.dtype == DType::Bool || !motion_.has_spreads()) return 1;
     const double own = 1 + 2 * motion_.spread(i);
     return are_fine() ? own + allowance_.factor * std::max(0.0, spread_of(i, r) - 1) : own;
   }
   double bound_of(std::size_t i, double r, double g) const {
     if (declared()) return allowance_.absolute + allowance_.relative * std::abs(r);
-    const double spread = spread_of(i, r);
+    const double least = least_difference(reference_.dtype);
+    if (is_exact()) return least;
+    return allowance_.factor * spread_of(i, r) + fine_ * std::max(std::abs(r), std::abs(g)) +
+           units_of(1.5, r, g) + least;
+  }
+  // So many units in the last place of the larger of both.
+  double units_of(double count, double r, double g) const {
     const double magnitude = std::max(std::abs(r), std::abs(g));
-    const double unit = magnitude > 0 ? std::ldexp(spacing_of(reference_.dtype), std::ilogb(magnitude)) : 0;
-    return allowance_.factor * spread + fine_ * magnitude + 1.5 * unit + least_difference(reference_.dtype);
+    return magnitude > 0 ? count * std::ldexp(spacing_of(reference_.dtype), std::ilogb(magnitude)) : 0;
   }
 
   // The root mean square of the reference, for lack of spreads.
@@ -228,7 +234,11 @@ private:
     return motion_.from_floats || motion_.moves() || motion_.further_jumps() > 0;
   }
   // Many elements move, and not because the inputs lie exactly on decisions.
-  bool are_fine() const { return motion_.is_unclear() && !motion_.on_ties(); }
+  bool are_fine() const { return motion_.is_unclear() && !decides_equally(); }
+  bool decides_equally() const {
+    return motion_.on_ties() || (allowance_.depth < 2 && !is_float(reference_.dtype));
+  }
+  bool is_exact() const { return allowance_.depth == 0 && !declared() && allowance_.share == 0; }
 
   // An element is vague if it moves by about as much as its own value.
   void count(std::size_t i, double distance, double bound, bool vague) {
@@ -255,7 +265,7 @@ private:
                further = static_cast<double>(motion_.further_jumps());
     const double decided =
         std::min(std::max(2 * jumps, further), std::max(most_decided * elements, least_decided));
-    if (motion_.on_ties()) return decided;
+    if (decides_equally()) return decided;
     const double most =
         is_float(reference_.dtype) ? std::max(most_jumping * elements, least_decided) : elements;
     return std::max(decided, motion_.is_unclear() ? std::min(as_often * jumps, most) : 0.0);
@@ -266,7 +276,9 @@ private:
     if (c.exceptions == 0) return;
     const auto elements = static_cast<double>(elements_);
     double allowed = allowance_.share * elements;
-    if (allowance_.share == 0) {
+    if (is_exact()) {
+      allowed = most_decided * elements;
+    } else if (allowance_.share == 0) {
       allowed = allowed_jumps(elements) + (depends_on_floats() ? 1 : 0);
       const double still = std::floor(still_share * elements) + 1,
                    slow = (is_float(reference_.dtype) ? slow_share : slow_share_of_integers) * elements + 1;
