@@ -91,6 +91,7 @@ private:
   struct Moved {
     RowSorter::Blocks values;
     std::vector<std::vector<bool>> unwritten; // by block; empty: all elements are written
+    double seconds = 0;                       // of the launches
   };
   Moved run_perturbed(double distance, Direction direction, std::uint64_t seed);
   // Returns the contents of the written blocks after a launch, sorted; others are empty.

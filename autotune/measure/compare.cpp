@@ -236,9 +236,11 @@ private:
   // Many elements move, and not because the inputs lie exactly on decisions.
   bool are_fine() const { return motion_.is_unclear() && !decides_equally(); }
   bool decides_equally() const {
-    return motion_.on_ties() || (allowance_.depth < 2 && !is_float(reference_.dtype));
+    return motion_.on_ties() || (allowance_.depth < 2 && !motion_.varies() && !is_float(reference_.dtype));
   }
-  bool is_exact() const { return allowance_.depth == 0 && !declared() && allowance_.share == 0; }
+  bool is_exact() const {
+    return allowance_.depth == 0 && !motion_.varies() && !declared() && allowance_.share == 0;
+  }
 
   // An element is vague if it moves by about as much as its own value.
   void count(std::size_t i, double distance, double bound, bool vague) {

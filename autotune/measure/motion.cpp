@@ -71,7 +71,10 @@ bool Motion::is_large(double distance, double magnitude) const {
   return !is_float(dtype_) || distance > jump_factor * spacing_of(dtype_) * magnitude;
 }
 
-void Motion::add_repeat(const Run& run) { keep_spreads(run); }
+void Motion::add_repeat(const Run& run) {
+  keep_spreads(run);
+  varies_ |= moves_;
+}
 
 void Motion::add(const Run& run) {
   keep_spreads(run);

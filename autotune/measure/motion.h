@@ -67,6 +67,7 @@ public:
   double spread(std::size_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
   // The median spread of the elements whose magnitude is in [2^k, 2^(k+1)) with that of `value`.
   double median_near(double value) const;
+  bool varies() const { return varies_; }     // a run on the original inputs was unlike another
   double typical() const { return typical_; } // that of the floats that move but do not jump
   bool moves() const { return moves_; }       // at least one element does
   // The number of elements that jump in any run of the first kind, and of integers that change; the number in
@@ -103,7 +104,7 @@ private:
   std::optional<double> further_movement_, internal_movement_;
   std::size_t elements_ = 0, jumps_ = 0, further_jumps_ = 0;
   std::size_t large_ = 0; // moves in the runs of the first kind that are much larger than a rounding error
-  bool moves_ = false, on_ties_ = false;
+  bool moves_ = false, varies_ = false, on_ties_ = false;
 };
 
 } // namespace kiln::tune

@@ -33,7 +33,8 @@ auto scaled(bool other) {
 auto sort_keys(bool wrong) {
   return kernel("sort_keys", [=](View<const float, 1> x, View<uint32_t, 1> y) {
     auto [i] = program_tile(y, BN);
-    Tile bits = bitcast<uint32_t>(x.tile(i).load()), negative = (bits >> 31u) == 1u;
+    Tile bits = bitcast<uint32_t>(x.tile(i).load());
+    Tile negative = (bits >> 31u) == 1u;
     y.tile(i).store(where(negative, wrong ? Tile(~bits ^ 1u) : Tile(~bits), bits | 0x80000000u));
   });
 }
@@ -104,8 +105,9 @@ TEST_CASE("the depth of roundings follows loops, functions and sums") {
           auto [i] = program_tile(y, BN);
           y.tile(i).store(sqrt(max(x.tile(i).load(), 0.0f)));
         })) == 1);
-  CHECK(depth_of(kernel("looped", [](View<const float, 1> x, View<float, 1> y) {
-          y.at(0).store(for_range(BN, x.size(), full<float>(0.0f, 1_c).template squeeze<0>(),
-                                  [&](auto i, auto t) { return t + max(x.tile(i).load(), BN); }));
+  CHECK(depth_of(kernel("looped", [](View<const float, 2> x, View<float, 1> y) {
+          auto [m] = program_tile(y, 1_c);
+          y.tile(m).store(for_range(BN, x.cols(), zeros<float>(1_c),
+                                    [&](auto n, auto t) { return t + max(x.tile(m, n).load(), BN); }));
         })) == 2);
 }

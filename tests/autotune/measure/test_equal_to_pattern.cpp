@@ -66,7 +66,7 @@ TEST_CASE("an output whose values all equal a pattern can be compared") {
 TEST_CASE("rounded sums next to a pattern may differ by one") {
   for (const double near : {100.5, 125.5, 126.5, 164.5}) {
     INFO(near);
-    Random random(fresh_seed());
+    tune::Random random(fresh_seed());
     constexpr std::int64_t rows = 10'000, columns = 64;
     std::vector<float> x(rows * columns);
     for (std::size_t r = 0; r < rows; ++r) {

@@ -61,7 +61,7 @@ TEST_CASE("sums of three neighbours are right in either order, and a wrong facto
 
 TEST_CASE("sums of rows of very different sizes are right in either order") {
   constexpr std::int64_t rows = 40'000, columns = 4;
-  Random random(fresh_seed());
+  tune::Random random(fresh_seed());
   std::vector<float> values(rows * columns);
   for (std::int64_t r = 0; r < rows; ++r) {
     const double size = std::pow(10, static_cast<double>(random.below(7)) - 3);
