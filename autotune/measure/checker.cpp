@@ -6,6 +6,7 @@
 #include <kiln/autotune/measure/kernel_numbers.h>
 #include <kiln/autotune/measure/noise.h>
 #include <kiln/autotune/measure/perturb.h>
+#include <kiln/autotune/measure/rounding_depth.h>
 #include <kiln/jit/passes/parameter_uses.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <utility>
 
 namespace kiln::tune {
 
@@ -26,44 +29,24 @@ std::unique_ptr<ArraySet> make_set(const Situation& s, const Inputs& inputs, Str
   return set;
 }
 
-// Returns whether another argument views the same memory with another dtype, so that its bits are no floats
-// of the first one's dtype alone.
-bool views_differ(const Situation& s, const MemoryPlan& plan, std::size_t argument) {
-  for (std::size_t i = 0; i < plan.places.size(); ++i)
-    if (plan.places[i].block == plan.places[argument].block &&
-        s.arguments[i].dtype != s.arguments[argument].dtype)
-      return true;
-  return false;
-}
-
-// The share of the elements that differ between two launches with equal inputs by more than a sum in another
-// order explains.
-double share_that_varies(const ReferenceOutput& first, const std::vector<unsigned char>& second,
-                         const std::vector<bool>& members) {
-  constexpr double much = 0.05;
-  const auto size = static_cast<std::size_t>(size_of(first.dtype));
-  const Decoder decode(first.dtype);
-  std::size_t varying = 0, elements = 0;
-  for (std::size_t e = 0; e < second.size() / size; ++e) {
-    if (!members.empty() && !members[e]) continue;
-    if (!first.unwritten.empty() && first.unwritten[e]) continue;
-    ++elements;
-    if (std::memcmp(&first.values[e * size], &second[e * size], size) == 0) continue;
-    const double a = decode(&first.values[e * size]), b = decode(&second[e * size]);
-    varying += std::abs(a - b) > much * std::max(std::abs(a), std::abs(b)) &&
-               (is_float(first.dtype) || std::abs(a - b) > 1);
+// Marks the elements of a block that move when inputs are perturbed (empty: all); none if it has no floats or
+// some argument views it with another dtype, so that its bits are no floats alone.
+std::optional<std::vector<bool>> moving_elements(const Situation& s, const MemoryPlan& plan,
+                                                 std::size_t block) {
+  std::optional<std::vector<bool>> moving;
+  for (std::size_t i = 0; i < plan.places.size(); ++i) {
+    if (plan.places[i].block != static_cast<int>(block)) continue;
+    if (!is_float(s.arguments[i].dtype) || s.arguments[i].dtype != plan.blocks[block].dtype)
+      return std::nullopt;
+    std::vector<bool> members = members_of(s.arguments[i], plan.places[i], plan.blocks[block]);
+    if (!moving || members.empty() || moving->empty()) {
+      if (!moving || members.empty()) moving = std::move(members);
+      continue;
+    }
+    for (std::size_t e = 0; e < members.size(); ++e)
+      (*moving)[e] = (*moving)[e] || members[e];
   }
-  return elements ? static_cast<double>(varying) / static_cast<double>(elements) : 0;
-}
-
-// Marks the elements that hold the pattern `poison`.
-std::vector<bool> elements_equal_to(const std::vector<unsigned char>& poison,
-                                    const std::vector<unsigned char>& values, DType dtype) {
-  const auto size = static_cast<std::size_t>(size_of(dtype));
-  std::vector<bool> equal(values.size() / size);
-  for (std::size_t e = 0; e < equal.size(); ++e)
-    equal[e] = std::memcmp(&values[e * size], &poison[e * size], size) == 0;
-  return equal;
+  return moving;
 }
 
 // Injects damage that the checks must find.
@@ -90,12 +73,16 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
       own_(shared ? nullptr : make_set(situation, inputs, stream)), set_(shared ? *shared : *own_),
       sorter_(situation, inputs.plan, reference.kernel->recorded()),
       how_(tune::compared_outputs(situation, inputs.plan, reference.kernel->recorded())),
-      rounding_(rounding_of(reference.kernel->recorded())),
+      rounding_(std::max(rounding_of(reference.kernel->recorded()), situation.default_rounding)),
+      rounding_inside_(
+          std::max(rounding_inside(reference.kernel->recorded()), situation.default_rounding_inside)),
+      depth_(rounding_depth(reference.kernel->recorded())),
       sums_(std::sqrt(terms_per_element(situation, inputs.plan, reference))) {
   for (ComparedOutput& output : how_)
     output.sorted = sorter_.sorts(static_cast<std::size_t>(output.parameter));
   for (std::size_t b = 0; b < inputs.plan.blocks.size(); ++b) {
     const Block& block = inputs.plan.blocks[b];
+    moving_.push_back(block.read ? moving_elements(situation, inputs.plan, b) : std::nullopt);
     rest_.emplace_back();
     if (block.written)
       rest_.back() = elements_of_none(how_, b, static_cast<std::size_t>(block.bytes / size_of(block.dtype)));
@@ -126,37 +113,6 @@ double Checker::launch_as_it_is(const LoadedCandidate& candidate, Pattern patter
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Uploads a perturbed copy of each input, one after the other, since inputs may be large.
-double Checker::launch_perturbed(double distance, Direction direction, std::uint64_t seed) {
-  const MemoryPlan& plan = inputs_.plan;
-  for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
-    if (!plan.blocks[b].read) continue;
-    std::vector<unsigned char> bytes = inputs_.contents.blocks[b];
-    for (std::size_t i = 0; i < plan.places.size() && distance > 0; ++i)
-      if (plan.places[i].block == static_cast<int>(b) && is_float(situation_.arguments[i].dtype) &&
-          !views_differ(situation_, plan, i))
-        perturb(std::span(bytes).subspan(static_cast<std::size_t>(plan.places[i].begin),
-                                         static_cast<std::size_t>(plan.places[i].bytes)),
-                situation_.arguments[i].dtype, distance, direction, seed * plan.places.size() + i);
-    set_.arrays()[b].upload(stream_, bytes.data());
-  }
-  return launch_as_it_is(noisy_.kernel ? noisy_ : reference_, Pattern::second, {});
-}
-
-// The reference with rounding errors; none if it does not compile, such as on a GPU that has no room for it.
-void Checker::make_noisy() {
-  try {
-    noisy_.kernel = std::make_unique<IrKernel>(
-        with_noise(reference_.kernel->recorded(), reference_.config, sums_ * sums_),
-        pinned_layouts(situation_.arguments));
-    noisy_.config = reference_.config;
-    noisy_.grid = reference_.grid;
-    noisy_.compiled(situation_);
-  } catch (const Error&) {
-    noisy_.kernel.reset();
-  }
-}
-
 void Checker::sort(RowSorter::Blocks& blocks, Pattern pattern) const {
   sorter_.sort(blocks, [&](std::size_t block) -> const std::vector<unsigned char>& {
     return poison_of(block, pattern);
@@ -180,135 +136,6 @@ bool Checker::is_compared(std::size_t block) const {
   });
 }
 
-void Checker::keep_first(std::size_t i, std::vector<unsigned char> values) {
-  const DType dtype = inputs_.plan.blocks[i].dtype;
-  const auto& poisoned = poison_of(i, Pattern::first);
-  ReferenceOutput& kept = outputs_[i];
-  kept.dtype = dtype;
-  kept.values = std::move(values);
-  kept.motion = Motion(dtype, kept.values.size() / static_cast<std::size_t>(size_of(dtype)));
-  if (!poisoned.empty()) kept.unwritten = elements_equal_to(poisoned, kept.values, dtype);
-}
-
-// An element is unwritten only if it keeps both patterns.
-void Checker::keep_second(std::size_t i, const std::vector<unsigned char>& values) {
-  ReferenceOutput& kept = outputs_[i];
-  if (!kept.unwritten.empty()) {
-    const std::vector<bool> again = elements_equal_to(poison_of(i, Pattern::second), values, kept.dtype);
-    for (std::size_t e = 0; e < again.size(); ++e)
-      kept.unwritten[e] = kept.unwritten[e] && again[e];
-  }
-  for (ComparedOutput& output : how_)
-    if (output.block == i) output.varying = share_that_varies(kept, values, output.members);
-  kept.motion.add_repeat(run_of(i, values));
-}
-
-Checker::Launched Checker::run_reference(const std::function<bool(double)>& again, int most) {
-  outputs_.assign(inputs_.plan.blocks.size(), {});
-  Launched launched;
-  for (Pattern pattern : patterns) {
-    if (pattern != Pattern::first && again && !again(launched.seconds)) return launched;
-    const double seconds = launch(reference_, pattern);
-    if (launched.launches++ == 0) launched.seconds = seconds;
-    RowSorter::Blocks values = read_back(pattern);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!inputs_.plan.blocks[i].written) continue;
-      if (pattern == Pattern::first)
-        keep_first(i, std::move(values[i]));
-      else
-        keep_second(i, values[i]);
-    }
-    const std::string damage = set_.damage(stream_, inputs_.contents);
-    if (!damage.empty()) throw UserError("kernel \"" + reference_.kernel->recorded().name + "\": " + damage);
-  }
-  try {
-    move(again, launched, most);
-  } catch (const Error&) { // an assertion of the kernel fails on these inputs: the runs so far have to do
-  }
-  set_.upload_inputs(stream_, inputs_.contents);
-  for (ReferenceOutput& output : outputs_)
-    if (!output.values.empty()) output.motion.settle(output.values);
-  if (situation_.host_reference) ask_host();
-  return launched;
-}
-
-// Replaces the outputs by those of the function, and lets how far they move be what it is.
-void Checker::ask_host() {
-  const MemoryPlan& plan = inputs_.plan;
-  std::vector<std::vector<unsigned char>> blocks;
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
-    blocks.push_back(plan.blocks[i].read ? inputs_.contents.blocks[i] : poison_of(i, Pattern::first));
-  Situation::Places places;
-  for (const MemoryPlan::Place& place : plan.places)
-    places.emplace_back(place.block, place.data);
-  situation_.host_reference(blocks, places, situation_.arguments);
-  sort(blocks, Pattern::first);
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
-    ReferenceOutput& kept = outputs_[i];
-    if (kept.values.empty()) continue;
-    kept.values = std::move(blocks[i]);
-    if (!kept.unwritten.empty())
-      kept.unwritten = elements_equal_to(poison_of(i, Pattern::first), kept.values, kept.dtype);
-  }
-}
-
-void Checker::move(const std::function<bool(double)>& again, Launched& launched, int most) {
-  constexpr double enough_seconds = 1; // of slow launches, one or two have to do
-  double spent = 0;
-  make_noisy();
-  for (int run = 0; run < most && spent < enough_seconds; ++run) {
-    if (again && !again(launched.seconds)) return;
-    spent += launch_perturbed(rounding_, Direction::either, static_cast<std::uint64_t>(run) + 1);
-    ++launched.launches;
-    const RowSorter::Blocks values = read_back(Pattern::second);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (is_compared(i)) outputs_[i].motion.add(run_of(i, values[i]));
-  }
-  if (!again || again(launched.seconds)) find_jumps();
-}
-
-Motion::Run Checker::run_of(std::size_t i, const std::vector<unsigned char>& moved) const {
-  return {outputs_[i].values, moved, outputs_[i].unwritten, poison_of(i, Pattern::second)};
-}
-
-// Counts how many elements jump if the inputs move a little further, where floats decide. If many do, a run
-// without perturbed inputs says more about the reason. Integers that have not moved at all depend on floats
-// if some of them change when all floats change by several percent.
-void Checker::find_jumps() {
-  constexpr double far = 0x1p-4, times = 64;
-  const bool decides = decides_by_floats(reference_.kernel->recorded());
-  std::vector<std::size_t> asked, integers;
-  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
-    const Block& block = inputs_.plan.blocks[i];
-    if (is_compared(i) && (decides || !is_float(block.dtype))) asked.push_back(i);
-  }
-  if (asked.empty()) return;
-  launch_perturbed(std::min(far, times * rounding_), Direction::inward, 0);
-  bool unclear = false;
-  RowSorter::Blocks values = read_back(Pattern::second);
-  for (std::size_t i : asked) {
-    Motion& motion = outputs_[i].motion;
-    motion.add_further(run_of(i, values[i]), times);
-    unclear |= motion.is_unclear();
-    if (!is_float(outputs_[i].dtype) && !motion.moves() && motion.further_jumps() == 0) integers.push_back(i);
-  }
-  if (unclear && noisy_.kernel) {
-    launch_perturbed(0, Direction::either, 0);
-    values = read_back(Pattern::second);
-    for (std::size_t i : asked)
-      outputs_[i].motion.add_internal(run_of(i, values[i]));
-  }
-  if (integers.empty()) return;
-  launch_perturbed(far, Direction::inward, 0);
-  values = read_back(Pattern::second);
-  for (std::size_t i : integers) {
-    ReferenceOutput& kept = outputs_[i];
-    Motion moved(kept.dtype, kept.values.size() / static_cast<std::size_t>(size_of(kept.dtype)));
-    moved.add(run_of(i, values[i]));
-    kept.motion.from_floats = moved.moves();
-  }
-}
-
 // The factors are about three times what right configs need. Of the bounds that result, right configs used at
 // most 0.28 (a product of matrices on the CPU next to the interpreter, layernorm and root mean squares in
 // loops over columns), in sums of 16000 terms 0.11, in 16-bit accumulators 0.22, and usually less than 0.1.
@@ -324,14 +151,14 @@ Allowance Checker::allowance_for(const LoadedCandidate& candidate, const Compare
   const ir::Kernel &reference_kernel = reference_.kernel->recorded(), &kernel = candidate.kernel->recorded();
   const bool products = has_products(reference_kernel) || has_products(kernel);
   const bool atomics = adds_floats_by_atomics(reference_kernel) || adds_floats_by_atomics(kernel);
-  const double rounding = std::max(rounding_, rounding_of(kernel));
-  const bool coarse = std::max(rounding_inside(reference_kernel), rounding_inside(kernel)) > coarse_rounding;
+  const bool coarse = rounding_inside_ > coarse_rounding;
   Allowance a;
-  a.rounding = rounding;
+  a.rounding = rounding_;
   a.sums = sums_;
+  a.depth = situation_.host_reference || situation_.default_rounding > 0 ? 2 : depth_;
   if (coarse)
-    a.factor = coarse_factor * rounding / rounding_;
-  else if (rounding > coarse_rounding)
+    a.factor = coarse_factor;
+  else if (rounding_ > coarse_rounding)
     a.factor = coarse_input_factor;
   else
     a.factor = fine_factor + sums_ * (!noisy_.kernel ? unknown_factor : products ? products_factor : 0);
@@ -349,8 +176,9 @@ Verdict Checker::check_output(const LoadedCandidate& c, const ComparedOutput& ou
                               const std::vector<unsigned char>& values, Pattern pattern,
                               Strictness strictness) const {
   if (output.declared.compare) return ask_to_compare(output, values);
-  Verdict v = compare(outputs_[output.block], values, poison_of(output.block, pattern),
-                      allowance_for(c, output), strictness, output.members);
+  Verdict v =
+      compare(outputs_[output.block], values, poison_of(output.block, pattern), allowance_for(c, output),
+              strictness, output.members, kept_.empty() ? std::vector<bool>() : kept_[output.block]);
   v.compared.parameter = output.parameter;
   v.compared.unordered = output.sorted;
   if (v.kind == Verdict::Kind::right) return v;
@@ -422,6 +250,10 @@ Checker::Checked Checker::check_launch(const LoadedCandidate& c, Pattern pattern
     checked.verdict = std::move(v);
     return checked;
   }
+  kept_.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (const auto& poisoned = poison_of(i, pattern); is_compared(i) && !poisoned.empty())
+      kept_[i] = elements_equal_to(poisoned, values[i], outputs_[i].dtype);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (outputs_[i].values.empty() || (!kept.empty() && kept[i])) continue;
     Verdict v = check_rest(i, values[i], pattern);
@@ -435,6 +267,13 @@ Checker::Checked Checker::check_launch(const LoadedCandidate& c, Pattern pattern
 }
 
 Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
+  Checked checked = check_twice(c, strictness);
+  if (checked.verdict.kind == Verdict::Kind::wrong && refine()) checked = check_twice(c, strictness);
+  return checked;
+}
+
+Checker::Checked Checker::check_twice(const LoadedCandidate& c, Strictness strictness) {
+  kept_.clear();
   Checked checked = check_launch(c, Pattern::first, strictness, {});
   if (checked.verdict.kind != Verdict::Kind::right) return checked;
   std::vector<bool> kept; // with what the first launch has left there
@@ -454,6 +293,7 @@ Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness)
 
 Verdict Checker::repeat(const LoadedCandidate& c, double seconds) {
   Verdict verdict;
+  kept_.clear();
   const auto begin = std::chrono::steady_clock::now();
   double spent = 0, longest = checking_seconds_;
   for (int i = 0; verdict.kind == Verdict::Kind::right && spent + longest < seconds; ++i) {

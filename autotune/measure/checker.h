@@ -20,6 +20,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace kiln::tune {
@@ -51,6 +52,10 @@ public:
     std::vector<OutputComparison> outputs; // as far as they were compared
   };
   Checked check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
+  // Launches the reference on more perturbed inputs, as far as that takes little time, so that elements that
+  // moved too little by chance move. check() does so before it refuses a candidate. Returns false if that was
+  // done before or is impossible.
+  bool refine();
   // Launches a candidate that was found right again and again, as far as it takes at most `seconds` in total,
   // and compares each time, since races may be rare. Throws the errors of its launches.
   Verdict repeat(const LoadedCandidate& candidate, double seconds);
@@ -80,14 +85,23 @@ private:
   double launch_as_it_is(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept);
   Checked check_launch(const LoadedCandidate& candidate, Pattern pattern, Strictness strictness,
                        const std::vector<bool>& kept);
-  double launch_perturbed(double distance, Direction direction, std::uint64_t seed);
+  Checked check_twice(const LoadedCandidate& candidate, Strictness strictness);
+  double launch_perturbed(double distance, Direction direction, std::uint64_t seed, Pattern pattern);
+  // Launches the reference on perturbed inputs. An element is unwritten if it keeps both patterns.
+  struct Moved {
+    RowSorter::Blocks values;
+    std::vector<std::vector<bool>> unwritten; // by block; empty: all elements are written
+    double seconds = 0;                       // of the launches
+  };
+  Moved run_perturbed(double distance, Direction direction, std::uint64_t seed);
   // Returns the contents of the written blocks after a launch, sorted; others are empty.
   RowSorter::Blocks read_back(Pattern pattern);
   void keep_first(std::size_t block, std::vector<unsigned char> values);
   void keep_second(std::size_t block, const std::vector<unsigned char>& values);
   void move(const std::function<bool(double)>& again, Launched& launched, int most);
   void find_jumps();
-  Motion::Run run_of(std::size_t block, const std::vector<unsigned char>& moved) const;
+  const ReferenceOutput& launched(std::size_t block) const;
+  Motion::Run run_of(std::size_t block, const Moved& moved) const;
   void make_noisy();
   void ask_host();
   bool is_compared(std::size_t block) const; // at least one output is there and not ignored
@@ -108,10 +122,16 @@ private:
   LoadedCandidate noisy_; // the reference with rounding errors (noise.h); its kernel may be null
   RowSorter sorter_;
   std::vector<ComparedOutput> how_;
-  std::vector<ReferenceOutput> outputs_;              // by block
-  std::vector<std::vector<bool>> rest_;               // by block: the elements that belong to no output
-  double checking_seconds_ = 0;                       // of the last launch in check(), compared
-  double rounding_ = 0, sums_ = 1;                    // of the reference: see Allowance
+  std::vector<ReferenceOutput> outputs_;                 // by block
+  std::vector<std::vector<bool>> rest_;                  // by block: the elements that belong to no output
+  double checking_seconds_ = 0;                          // of the last launch in check(), compared
+  double rounding_ = 0, rounding_inside_ = 0;            // of the reference (perturb.h)
+  int depth_ = 2;                                        // of the reference (rounding_depth.h)
+  double sums_ = 1;                                      // see Allowance
+  std::vector<std::optional<std::vector<bool>>> moving_; // by block: the elements that are perturbed
+  bool refined_ = false;
+  std::vector<ReferenceOutput> launched_; // by block: what the reference wrote, if a function replaced it
+  std::vector<std::vector<bool>> kept_;   // by block: the elements that kept the pattern of the last launch
   std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };
 

@@ -22,7 +22,7 @@ constexpr double most_decided = 0.01, least_decided = 2;
 // of floats that may.
 constexpr double as_often = 3, most_jumping = 0.05;
 // The share of floats that may differ although they did not move at all in the runs, such as the zeros of a
-// relu.
+// relu. Those that may have stayed by chance come on top of that (Motion::unmoved_by_chance).
 constexpr double still_share = 1e-5;
 // The shares of floats and integers that may differ by a multiple of the median, although they moved much
 // less in the runs, by chance: integers, and differences of large terms, may have only few possible values.
@@ -61,9 +61,10 @@ class Comparison {
 public:
   Comparison(const ReferenceOutput& reference, std::span<const unsigned char> values,
              std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness,
-             const std::vector<bool>& members)
+             const std::vector<bool>& members, const std::vector<bool>& kept)
       : reference_(reference), motion_(reference.motion), values_(values), poisoned_(poisoned),
-        members_(members), allowance_(allowance), numbers_alone_(strictness == Strictness::numbers),
+        members_(members), kept_(kept), allowance_(allowance),
+        numbers_alone_(strictness == Strictness::numbers),
         size_(static_cast<std::size_t>(size_of(reference.dtype))), count_(values.size() / size_),
         decode_(reference.dtype) {
     const bool coarse = allowance.rounding > coarse_rounding;
@@ -96,6 +97,7 @@ private:
   bool is_poison(std::size_t i) const {
     return !poisoned_.empty() && std::memcmp(got(i), poisoned_.data() + i * size_, size_) == 0;
   }
+  bool is_unwritten(std::size_t i) const { return is_poison(i) && !kept_.empty() && kept_[i]; }
   bool ok() const { return verdict_.kind == Verdict::Kind::right; }
   bool declared() const { return allowance_.relative > 0 || allowance_.absolute > 0; }
 
@@ -116,7 +118,7 @@ private:
   // The pattern is a NaN as well. The reference wrote a NaN with other bits here, so the candidate wrote
   // nothing. One-byte floats have too few NaNs for this distinction.
   bool only_looks_written(std::size_t i) const {
-    return size_ > 1 && is_poison(i) && std::memcmp(got(i), right(i), size_) != 0;
+    return size_ > 1 && is_unwritten(i) && std::memcmp(got(i), right(i), size_) != 0;
   }
   bool moves_by_infinity(std::size_t i) const {
     return motion_.has_spreads() && std::isinf(motion_.spread(i));
@@ -138,8 +140,7 @@ private:
   void look_at_integer(std::size_t i) {
     const bool same = std::memcmp(got(i), right(i), size_) == 0;
     const double r = decode_(right(i));
-    // The pattern is an integer that the reference did not write here in at least one of its launches.
-    if (!same && is_poison(i)) return differs(i);
+    if (!same && is_unwritten(i)) return differs(i);
     const double bound =
         declared() ? allowance_.absolute + allowance_.relative * std::abs(r) : bound_of_integer(i, r);
     const double distance = same ? 0 : std::max(1.0, std::abs(decode_(got(i)) - r));
@@ -171,14 +172,17 @@ private:
     const double distance = std::abs(g - r), bound = bound_of(i, r, g);
     count(i, distance, bound, !declared() && allowance_.factor * spread_of(i, r) > std::abs(r) / 2);
     if (distance <= bound) return;
+    if (is_exact()) return distance <= units_of(1.5, r, g) ? note_exception(i) : differs(i);
     const bool jumps =
         motion_.jumps() + motion_.further_jumps() > 0 && distance <= 2 * motion_.largest_jump();
-    const double own = motion_.known() ? motion_.spread(i) : 0,
-                 near = own == 0 ? motion_.typical() : motion_.median_near(r);
+    const double own = motion_.known() ? motion_.spread(i) : 0, peers = motion_.median_near(r),
+                 near = own == 0 ? std::max(peers, motion_.typical()) : peers;
     const bool near_enough = motion_.known() && distance <= allowance_.factor * near;
     if (!jumps && !near_enough && allowance_.share == 0) return differs(i, bound);
     note_exception(i);
-    if (!jumps) ++(own == 0 ? still_exceptions_ : slow_exceptions_);
+    if (jumps) return;
+    const bool like_peers = r != 0 && distance <= allowance_.factor * peers;
+    ++(own > 0 ? slow_exceptions_ : like_peers ? chance_exceptions_ : still_exceptions_);
   }
 
   // A value next to the largest finite one rounds to infinity or not.
@@ -199,17 +203,22 @@ private:
     return own == 0 ? 0 : std::max(own, std::min(motion_.median_near(r), borrowed_ * own));
   }
   double bound_of_integer(std::size_t i, double r) const {
-    if (!depends_on_floats()) return 0;
+    if (!depends_on_floats() || is_exact()) return 0;
     if (reference_.dtype == DType::Bool || !motion_.has_spreads()) return 1;
     const double own = 1 + 2 * motion_.spread(i);
     return are_fine() ? own + allowance_.factor * std::max(0.0, spread_of(i, r) - 1) : own;
   }
   double bound_of(std::size_t i, double r, double g) const {
     if (declared()) return allowance_.absolute + allowance_.relative * std::abs(r);
-    const double spread = spread_of(i, r);
+    const double least = least_difference(reference_.dtype);
+    if (is_exact()) return least;
+    return allowance_.factor * spread_of(i, r) + fine_ * std::max(std::abs(r), std::abs(g)) +
+           units_of(1.5, r, g) + least;
+  }
+  // So many units in the last place of the larger of both.
+  double units_of(double count, double r, double g) const {
     const double magnitude = std::max(std::abs(r), std::abs(g));
-    const double unit = magnitude > 0 ? std::ldexp(spacing_of(reference_.dtype), std::ilogb(magnitude)) : 0;
-    return allowance_.factor * spread + fine_ * magnitude + 1.5 * unit + least_difference(reference_.dtype);
+    return magnitude > 0 ? count * std::ldexp(spacing_of(reference_.dtype), std::ilogb(magnitude)) : 0;
   }
 
   // The root mean square of the reference, for lack of spreads.
@@ -225,7 +234,13 @@ private:
     return motion_.from_floats || motion_.moves() || motion_.further_jumps() > 0;
   }
   // Many elements move, and not because the inputs lie exactly on decisions.
-  bool are_fine() const { return motion_.is_unclear() && !motion_.on_ties(); }
+  bool are_fine() const { return motion_.is_unclear() && !decides_equally(); }
+  bool decides_equally() const {
+    return motion_.on_ties() || (allowance_.depth < 2 && !motion_.varies() && !is_float(reference_.dtype));
+  }
+  bool is_exact() const {
+    return allowance_.depth == 0 && !motion_.varies() && !declared() && allowance_.share == 0;
+  }
 
   // An element is vague if it moves by about as much as its own value.
   void count(std::size_t i, double distance, double bound, bool vague) {
@@ -252,7 +267,7 @@ private:
                further = static_cast<double>(motion_.further_jumps());
     const double decided =
         std::min(std::max(2 * jumps, further), std::max(most_decided * elements, least_decided));
-    if (motion_.on_ties()) return decided;
+    if (decides_equally()) return decided;
     const double most =
         is_float(reference_.dtype) ? std::max(most_jumping * elements, least_decided) : elements;
     return std::max(decided, motion_.is_unclear() ? std::min(as_often * jumps, most) : 0.0);
@@ -263,13 +278,18 @@ private:
     if (c.exceptions == 0) return;
     const auto elements = static_cast<double>(elements_);
     double allowed = allowance_.share * elements;
-    if (allowance_.share == 0) {
+    if (is_exact()) {
+      allowed = most_decided * elements;
+    } else if (allowance_.share == 0) {
       allowed = allowed_jumps(elements) + (depends_on_floats() ? 1 : 0);
       const double still = std::floor(still_share * elements) + 1,
                    slow = (is_float(reference_.dtype) ? slow_share : slow_share_of_integers) * elements + 1;
+      const auto stayed = static_cast<double>(still_exceptions_),
+                 moved_little = static_cast<double>(slow_exceptions_),
+                 by_chance = static_cast<double>(chance_exceptions_);
       const bool few =
-          static_cast<double>(still_exceptions_) <= still && static_cast<double>(slow_exceptions_) <= slow;
-      allowed = few ? allowed + static_cast<double>(still_exceptions_ + slow_exceptions_) : -1;
+          stayed + std::max(0.0, by_chance - motion_.unmoved_by_chance()) <= still && moved_little <= slow;
+      allowed = few ? allowed + stayed + by_chance + moved_little : -1;
     }
     if (static_cast<double>(c.exceptions) <= allowed) return;
     char share[64];
@@ -283,13 +303,13 @@ private:
   const ReferenceOutput& reference_;
   const Motion& motion_;
   std::span<const unsigned char> values_, poisoned_;
-  const std::vector<bool>& members_;
+  const std::vector<bool>&members_, &kept_;
   const Allowance& allowance_;
   bool numbers_alone_;
   std::size_t size_, count_, elements_ = 0;
   Decoder decode_;
   double fine_, borrowed_, magnitude_ = 0, most_used_ = -1;
-  std::size_t first_exception_ = 0, still_exceptions_ = 0, slow_exceptions_ = 0;
+  std::size_t first_exception_ = 0, still_exceptions_ = 0, chance_exceptions_ = 0, slow_exceptions_ = 0;
   Verdict verdict_;
 };
 
@@ -297,8 +317,8 @@ private:
 
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
                 std::span<const unsigned char> poisoned, const Allowance& allowance, Strictness strictness,
-                const std::vector<bool>& members) {
-  return Comparison(reference, values, poisoned, allowance, strictness, members).run();
+                const std::vector<bool>& members, const std::vector<bool>& kept) {
+  return Comparison(reference, values, poisoned, allowance, strictness, members, kept).run();
 }
 
 } // namespace kiln::tune

@@ -26,6 +26,7 @@ struct Allowance {
   double factor = 20;        // by which an element's difference may exceed its spread
   double roundings = 6;      // errors of the element's own magnitude
   double sums = 1;           // the square root of the number of terms of an element; for unknown spreads
+  int depth = 2;             // of the reference's roundings (rounding_depth.h)
   // Declared by the user; they replace what is computed from the above if one of the two is positive.
   double relative = 0, absolute = 0;
   double share = 0; // declared share of elements that may differ by more; 0: determined by the jumps
@@ -50,7 +51,7 @@ enum class Strictness : std::uint8_t {
 //    (4 if no element moved in any run), and 1.5 units in the last place of the output's dtype. Where an
 //    element's own spread is smaller than the median spread of elements of its magnitude, the median counts,
 //    up to a multiple of the own spread, since a few runs may move an element too little by chance (for very
-//    few elements up to the median itself);
+//    few elements up to the median itself, and for as many that did not move at all as stayed by chance);
 // 4. integers are equal, or they depend on floats and differ by at most one more than twice their spread. If
 //    many of them move, and not because the inputs lie exactly on decisions, spreads above 1 and medians
 //    count as for floats; and
@@ -59,10 +60,16 @@ enum class Strictness : std::uint8_t {
 //    move by a rounding error, or as many as in the run on inputs that move further, but no more than 1 % of
 //    all elements. The limit is three times the former if many elements jump because their values are fine
 //    (motion.h). One more may differ if it depends on floats at all.
-// If `members` is not empty, only the elements for which it is true are compared.
+// If nothing in the reference rounds, right outputs are equal: integers must be, and 1 % of the floats may
+// differ by 1.5 units in the last place. If nothing rounds twice, right configs decide equally, so that as few
+// integers may differ as if the inputs lay exactly on decisions.
+// If `members` is not empty, only the elements for which it is true are compared. `kept` are the elements that
+// kept another pattern in another launch (empty: unknown). Elements that equal the pattern and are not among
+// them count as values, since a right integer may equal it.
 // Elements that are finite or written in some runs of the reference alone are not compared.
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
                 std::span<const unsigned char> poisoned, const Allowance& allowance,
-                Strictness strictness = Strictness::all, const std::vector<bool>& members = {});
+                Strictness strictness = Strictness::all, const std::vector<bool>& members = {},
+                const std::vector<bool>& kept = {});
 
 } // namespace kiln::tune

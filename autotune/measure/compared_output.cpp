@@ -4,15 +4,13 @@
 #include <kiln/autotune/measure/sorted.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
 
 namespace kiln::tune {
 
-namespace {
-
-// Marks each element of the block that the argument touches; empty if these are all.
 std::vector<bool> members_of(const Argument& a, const MemoryPlan::Place& place, const Block& block) {
   const std::int64_t size = size_of(block.dtype);
   const auto count = static_cast<std::size_t>(block.bytes / size);
@@ -28,7 +26,14 @@ std::vector<bool> members_of(const Argument& a, const MemoryPlan::Place& place, 
   return members;
 }
 
-} // namespace
+std::vector<bool> elements_equal_to(const std::vector<unsigned char>& poison,
+                                    const std::vector<unsigned char>& values, DType dtype) {
+  const auto size = static_cast<std::size_t>(size_of(dtype));
+  std::vector<bool> equal(values.size() / size);
+  for (std::size_t e = 0; e < equal.size(); ++e)
+    equal[e] = std::memcmp(&values[e * size], &poison[e * size], size) == 0;
+  return equal;
+}
 
 std::vector<ComparedOutput> compared_outputs(const Situation& s, const MemoryPlan& plan,
                                              const ir::Kernel& kernel) {

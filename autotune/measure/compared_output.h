@@ -27,6 +27,13 @@ struct ComparedOutput {
 std::vector<ComparedOutput> compared_outputs(const Situation& situation, const MemoryPlan& plan,
                                              const ir::Kernel& kernel);
 
+// Marks each element of a block that an argument touches; empty: all are.
+std::vector<bool> members_of(const Argument& argument, const MemoryPlan::Place& place, const Block& block);
+
+// Marks the elements that hold the pattern `poison`.
+std::vector<bool> elements_equal_to(const std::vector<unsigned char>& poison,
+                                    const std::vector<unsigned char>& values, DType dtype);
+
 // Returns the elements of a block that belong to none of the outputs; empty: there are none.
 std::vector<bool> elements_of_none(const std::vector<ComparedOutput>& outputs, std::size_t block,
                                    std::size_t elements);

@@ -44,7 +44,7 @@ template <class F> void for_each_move(DType dtype, const Motion::Run& run, F f) 
   const Decoder decode(dtype);
   for (std::size_t i = 0; i * size < run.values.size(); ++i) {
     const unsigned char *was = &run.values[i * size], *now = &run.moved[i * size];
-    const bool now_unwritten = !run.poisoned.empty() && std::memcmp(now, &run.poisoned[i * size], size) == 0;
+    const bool now_unwritten = !run.moved_unwritten.empty() && run.moved_unwritten[i];
     const bool was_unwritten = !run.unwritten.empty() && run.unwritten[i];
     if (was_unwritten || now_unwritten) {
       if (was_unwritten != now_unwritten) f(i, 0.0, infinite);
@@ -64,16 +64,22 @@ Motion::Motion(DType dtype, std::size_t elements) : dtype_(dtype), elements_(ele
     wide_.resize(elements);
   else
     narrow_.resize(elements);
+  if (is_float(dtype)) moves_of_.resize(elements);
 }
 
 bool Motion::is_large(double distance, double magnitude) const {
   return !is_float(dtype_) || distance > jump_factor * spacing_of(dtype_) * magnitude;
 }
 
-void Motion::add_repeat(const Run& run) { keep_spreads(run); }
+void Motion::add_repeat(const Run& run) {
+  keep_spreads(run);
+  varies_ |= moves_;
+}
 
 void Motion::add(const Run& run) {
   keep_spreads(run);
+  if (!moves_of_.empty())
+    for_each_move(dtype_, run, [this](std::size_t i, double, double) { ++moves_of_[i]; });
   movement_ += movement_of(run);
   ++runs_;
 }
@@ -81,14 +87,61 @@ void Motion::add(const Run& run) {
 void Motion::keep_spreads(const Run& run) {
   for_each_move(dtype_, run, [this](std::size_t i, double, double distance) {
     moves_ = true;
-    if (wide_.empty()) {
-      constexpr double most = std::numeric_limits<float>::max();
-      const double kept = std::isinf(distance) ? distance : std::min(distance, most);
-      narrow_[i] = std::max(narrow_[i], static_cast<float>(kept));
-    } else {
-      wide_[i] = std::max(wide_[i], distance);
-    }
+    raise_spread(i, distance);
   });
+}
+
+void Motion::raise_spread(std::size_t i, double distance) {
+  if (wide_.empty()) {
+    constexpr double most = std::numeric_limits<float>::max();
+    const double kept = std::isinf(distance) ? distance : std::min(distance, most);
+    narrow_[i] = std::max(narrow_[i], static_cast<float>(kept));
+  } else {
+    wide_[i] = std::max(wide_[i], distance);
+  }
+}
+
+void Motion::add_finer(const Run& run) {
+  if (moves_of_.empty()) return;
+  for_each_move(dtype_, run, [this](std::size_t i, double was, double distance) {
+    if (std::isinf(distance) || jumps_by(distance, was)) return;
+    raise_spread(i, distance);
+    ++moves_of_[i];
+  });
+  ++runs_;
+  estimate_unmoved(run.values);
+}
+
+// Chao's estimate of the number of unseen species: if element i moves in each of m runs with the probability
+// p_i, and u, v elements moved in one and in two of them, at least about (m - 1) / m * u^2 / (2 v) of those
+// that can move did not. With one run, those that move are taken to do so with a probability of at least 1/2.
+void Motion::estimate_unmoved(std::span<const unsigned char> values) {
+  constexpr double safety =
+      2; // simulated sums of 3 to 16 terms: 1.2 to 1.9 times the estimate with 3 runs and more
+  const auto size = static_cast<std::size_t>(size_of(dtype_));
+  const Decoder decode(dtype_);
+  struct Counts {
+    double unmoved = 0, once = 0, twice = 0;
+  };
+  std::vector<Counts> by_binade(binades);
+  for (std::size_t i = 0; i < moves_of_.size(); ++i) {
+    const double value = decode(&values[i * size]);
+    if (moves_of_[i] > 2 || value == 0 || !std::isfinite(value)) continue;
+    Counts& c = by_binade[binade_of(value)];
+    ++(moves_of_[i] == 0 ? c.unmoved : moves_of_[i] == 1 ? c.once : c.twice);
+  }
+  unmoved_by_chance_ = 0;
+  for (const Counts& c : by_binade) {
+    const double unseen =
+        runs_ > 1 ? (runs_ - 1.0) / runs_ * c.once * c.once / (2 * std::max(c.twice, 1.0)) : c.once;
+    unmoved_by_chance_ += std::min(c.unmoved, safety * unseen);
+  }
+}
+
+bool Motion::jumps_by(double distance, double value) const {
+  const double rounding = spacing_of(is_float(dtype_) ? dtype_ : DType::F32) * std::abs(value);
+  const double usual = on_ties_ ? rounding : std::max(median_near(value), rounding);
+  return !is_float(dtype_) || distance > jump_factor * usual;
 }
 
 double Motion::movement_of(const Run& run) const {
@@ -151,9 +204,7 @@ void Motion::settle(std::span<const unsigned char> values) {
     if (spread(i) == 0 || !std::isfinite(spread(i))) continue;
     const double value = decode(&values[i * size]);
     if (!std::isfinite(value)) continue;
-    const double rounding = spacing_of(is_float(dtype_) ? dtype_ : DType::F32) * std::abs(value);
-    const double usual = on_ties_ ? rounding : std::max(median_near(value), rounding);
-    if (is_float(dtype_) && spread(i) <= jump_factor * usual) {
+    if (!jumps_by(spread(i), value)) {
       if (i % stride == 0) moving.push_back(spread(i));
       continue;
     }
@@ -170,6 +221,7 @@ void Motion::settle(std::span<const unsigned char> values) {
     find_medians(values);
   }
   typical_ = is_float(dtype_) ? take_median(moving) : 0;
+  if (runs_ > 0) estimate_unmoved(values);
 }
 
 double Motion::median_near(double value) const {

@@ -14,11 +14,16 @@
 // the rounding errors inside of the kernel alone. Or the inputs lie exactly on decisions, such as whole
 // numbers that are rounded down: then neither is so, and since right configs decide as the reference does,
 // only a small share may jump.
+//
+// The changes of the terms of a short sum often cancel, so that an element does not move in any run although
+// another order of its terms changes it. How many elements do so is estimated from those that move in one and
+// in two of the runs only.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,12 +37,12 @@ public:
   Motion(DType dtype, std::size_t elements);
 
   // The values of a run on perturbed inputs next to those on the original inputs. `unwritten` says which
-  // elements the latter did not write (empty: it wrote all), and `poisoned` is the pattern before the former
-  // (empty: the output has contents before a launch).
+  // elements the latter did not write, and `moved_unwritten` which the former did not (empty: all are
+  // written).
   struct Run {
     std::span<const unsigned char> values, moved;
     const std::vector<bool>& unwritten;
-    std::span<const unsigned char> poisoned;
+    const std::vector<bool>& moved_unwritten;
   };
   // Adds a run of the reference on inputs that moved by one rounding error. An element that is finite or
   // written in one of the two runs alone moves by infinity, so that it is not compared.
@@ -52,6 +57,9 @@ public:
   void add_internal(const Run& run);
   // Ends the recording: computes medians and counts jumps.
   void settle(std::span<const unsigned char> values);
+  // Adds a run like those of add() to an output of floats whose recording has ended: spreads that were too
+  // small by chance grow. Medians and jumps stay as they are.
+  void add_finer(const Run& run);
 
   bool known() const { return runs_ > 0; } // there was a run on perturbed inputs
   bool has_spreads() const { return elements_ > 0; }
@@ -59,6 +67,7 @@ public:
   double spread(std::size_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
   // The median spread of the elements whose magnitude is in [2^k, 2^(k+1)) with that of `value`.
   double median_near(double value) const;
+  bool varies() const { return varies_; }     // a run on the original inputs was unlike another
   double typical() const { return typical_; } // that of the floats that move but do not jump
   bool moves() const { return moves_; }       // at least one element does
   // The number of elements that jump in any run of the first kind, and of integers that change; the number in
@@ -66,6 +75,8 @@ public:
   std::size_t jumps() const { return jumps_; }
   std::size_t further_jumps() const { return further_jumps_; }
   double largest_jump() const { return largest_jump_; }
+  // An estimate of how many of the floats that moved in no run did not move by chance only.
+  double unmoved_by_chance() const { return unmoved_by_chance_; }
   // The inputs lie exactly on decisions.
   bool on_ties() const { return on_ties_; }
   // Integers: an element changed when all float inputs changed by several percent.
@@ -77,19 +88,23 @@ private:
   double movement_of(const Run& run) const;
   void keep_spreads(const Run& run);
   void find_medians(std::span<const unsigned char> values);
+  void estimate_unmoved(std::span<const unsigned char> values);
+  bool jumps_by(double distance, double value) const;
+  void raise_spread(std::size_t i, double distance);
   bool is_large(double distance, double magnitude) const;
 
   DType dtype_ = DType::F32;
   int runs_ = 0;
   std::vector<float> narrow_; // spreads; of dtypes of 8 bytes they are doubles
   std::vector<double> wide_;
-  std::vector<double> medians_; // by binade
-  double typical_ = 0, largest_jump_ = 0;
+  std::vector<std::uint8_t> moves_of_; // floats: in how many runs on perturbed inputs each element moved
+  std::vector<double> medians_;        // by binade
+  double typical_ = 0, largest_jump_ = 0, unmoved_by_chance_ = 0;
   double movement_ = 0; // of all runs of the first kind together
   std::optional<double> further_movement_, internal_movement_;
   std::size_t elements_ = 0, jumps_ = 0, further_jumps_ = 0;
   std::size_t large_ = 0; // moves in the runs of the first kind that are much larger than a rounding error
-  bool moves_ = false, on_ties_ = false;
+  bool moves_ = false, varies_ = false, on_ties_ = false;
 };
 
 } // namespace kiln::tune

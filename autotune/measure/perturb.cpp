@@ -38,13 +38,14 @@ std::uint64_t mixed(std::uint64_t x) {
 
 template <class Bits>
 void perturb_bits(std::span<unsigned char> bytes, DType dtype, double distance, Direction direction,
-                  std::uint64_t seed) {
+                  std::uint64_t seed, const std::vector<bool>& members) {
   const auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
   const auto special = static_cast<Bits>(first_special(dtype));
   const auto normal = static_cast<Bits>(Bits{1} << mantissa_bits(dtype)); // the least normal number
   const auto far = static_cast<Bits>(std::max(1.0, std::ldexp(distance, mantissa_bits(dtype))));
   const std::uint64_t stream = mixed(seed + 1);
   for (std::size_t i = 0; i + sizeof(Bits) <= bytes.size(); i += sizeof(Bits)) {
+    if (!members.empty() && !members[i / sizeof(Bits)]) continue;
     Bits bits;
     std::memcpy(&bits, &bytes[i], sizeof bits);
     const auto magnitude = static_cast<Bits>(bits & static_cast<Bits>(~sign));
@@ -112,12 +113,12 @@ double rounding_inside(const ir::Kernel& kernel) {
 }
 
 void perturb(std::span<unsigned char> bytes, DType dtype, double distance, Direction direction,
-             std::uint64_t seed) {
+             std::uint64_t seed, const std::vector<bool>& members) {
   switch (size_of(dtype)) {
-  case 8: return perturb_bits<std::uint64_t>(bytes, dtype, distance, direction, seed);
-  case 4: return perturb_bits<std::uint32_t>(bytes, dtype, distance, direction, seed);
-  case 2: return perturb_bits<std::uint16_t>(bytes, dtype, distance, direction, seed);
-  default: return perturb_bits<std::uint8_t>(bytes, dtype, distance, direction, seed);
+  case 8: return perturb_bits<std::uint64_t>(bytes, dtype, distance, direction, seed, members);
+  case 4: return perturb_bits<std::uint32_t>(bytes, dtype, distance, direction, seed, members);
+  case 2: return perturb_bits<std::uint16_t>(bytes, dtype, distance, direction, seed, members);
+  default: return perturb_bits<std::uint8_t>(bytes, dtype, distance, direction, seed, members);
   }
 }
 

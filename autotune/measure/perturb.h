@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace kiln::tune {
 
@@ -27,9 +28,9 @@ constexpr double coarse_rounding = 0x1p-20;
 // Moves each finite element up or down, by about `distance` times its magnitude, and by at least one unit in
 // the last place. Zeros, infinities and NaN stay. `seed` chooses the directions. The dtype is a float.
 // `inward`: half of the elements stay and the others move towards zero, so that coordinates stay within
-// bounds.
+// bounds. If `members` is not empty, only the elements for which it is true move.
 enum class Direction : std::uint8_t { either, inward };
 void perturb(std::span<unsigned char> bytes, DType dtype, double distance, Direction direction,
-             std::uint64_t seed);
+             std::uint64_t seed, const std::vector<bool>& members = {});
 
 } // namespace kiln::tune

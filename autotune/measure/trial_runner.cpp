@@ -58,6 +58,10 @@ TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference,
                          const std::function<void(const std::string&)>& running)
     : situation_(std::move(situation)), reference_(std::move(reference)), oracle_(std::move(oracle)),
       stream_(situation_.device) {
+  if (oracle_) {
+    situation_.default_rounding = rounding_of(reference_.kernel->recorded());
+    situation_.default_rounding_inside = rounding_inside(reference_.kernel->recorded());
+  }
   run_reference(seconds, running);
 }
 

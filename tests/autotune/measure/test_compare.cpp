@@ -102,6 +102,50 @@ TEST_CASE("an element that moved too little by chance borrows from those of its 
   CHECK(compare(reference, floats(other), {}, {}).kind == Verdict::Kind::wrong);
 }
 
+TEST_CASE("as many floats that moved in no run may differ like their peers as stayed by chance") {
+  constexpr std::size_t n = 10'000, runs = 4;
+  std::mt19937_64 random(test::fresh_seed());
+  const std::vector<float> values(n, 1.5f);
+  const auto moved_by =
+      [&](std::size_t constants) { // the last elements never move, others move two times of three
+        std::vector<Bytes> moved;
+        for (std::size_t run = 0; run < runs; ++run) {
+          std::vector<float> v = values;
+          for (std::size_t i = 0; i < n - constants; ++i)
+            v[i] += random() % 3 ? 2e-6f : 0.0f;
+          moved.push_back(floats(v));
+        }
+        return reference_of(DType::F32, floats(values), moved);
+      };
+  std::vector<float> others = values, last = values;
+  for (std::size_t i = 0; i < n / 2; ++i)
+    others[i] += 4e-6f;
+  for (std::size_t i = n - 2000; i < n; ++i)
+    last[i] += 4e-6f;
+  const ReferenceOutput all = moved_by(0), most = moved_by(2000);
+  CHECK(all.motion.unmoved_by_chance() > n / 150.0); // a share of 1 / 81
+  CHECK(all.motion.unmoved_by_chance() < n / 40.0);
+  CHECK(most.motion.unmoved_by_chance() < n / 40.0);
+  CHECK(compare(all, floats(others), {}, {}).kind == Verdict::Kind::right);
+  CHECK(compare(most, floats(others), {}, {}).kind == Verdict::Kind::right);
+  CHECK(compare(most, floats(last), {}, {}).kind == Verdict::Kind::wrong);
+}
+
+TEST_CASE("further runs raise the spreads that were too small by chance, but not by jumps") {
+  const std::vector<float> values(1000, 1.5f);
+  std::vector<float> moved = values, finer = values;
+  for (std::size_t i = 2; i < values.size(); ++i)
+    moved[i] += 1e-6f;
+  finer[0] += 1e-6f;
+  finer[1] += 1;
+  ReferenceOutput r = reference_of(DType::F32, floats(values), {floats(moved), floats(moved)});
+  r.motion.add_finer({r.values, floats(finer), {}, {}});
+  CHECK(r.motion.spread(0) > 0);
+  CHECK(r.motion.spread(1) == 0);
+  CHECK(r.motion.jumps() == 0);
+  CHECK(r.motion.runs() == 3);
+}
+
 TEST_CASE("floats that jump where a float decides may jump elsewhere, about as often") {
   std::vector<float> values(10'000, 1.0f), jumped = values, as_often = values, everywhere(10'000, 2.0f),
                                            far = values;
@@ -176,16 +220,32 @@ TEST_CASE("NaN, infinities and elements that are not written are distinguished")
   CHECK(v.error == "element 0 is not written");
   unwritten = values;
   std::memcpy(&unwritten[8], &poisoned[8], 4); // where the reference has another NaN
-  CHECK(compare(reference, unwritten, poisoned, {}).error == "element 2 is not written");
+  const std::vector<bool> kept(4, true);       // the other pattern, too
+  CHECK(compare(reference, unwritten, poisoned, {}, Strictness::all, {}, kept).error ==
+        "element 2 is not written");
+  CHECK(compare(reference, unwritten, poisoned, {}).kind == Verdict::Kind::right);
+}
+
+TEST_CASE("an integer that equals the pattern is not written only if it keeps another pattern, too") {
+  Bytes values(1000, 100);
+  std::fill(values.begin(), values.begin() + 10, static_cast<unsigned char>(0xA4));
+  Bytes moved = values, candidate = values;
+  moved[0] = candidate[1] = 0xA5;
+  const Bytes poisoned = poison_of(values.size(), DType::U8, Pattern::first);
+  const ReferenceOutput reference = reference_of(DType::U8, values, {moved});
+  CHECK(compare(reference, candidate, poisoned, {}).kind == Verdict::Kind::right);
+  CHECK(compare(reference, candidate, poisoned, {.share = 0.5}, Strictness::all, {},
+                std::vector<bool>(values.size(), true))
+            .error == "element 1 is not written");
+  candidate[500] = 0xA5;
+  CHECK(compare(reference, candidate, poisoned, {}).error == "element 500 is not written");
 }
 
 TEST_CASE("elements that are finite or written in some runs alone are not compared") {
   const Bytes poisoned = poison_of(12, DType::F32, Pattern::second);
-  const Bytes values = floats({1, 2, 3});
-  Bytes moved = floats({1, NAN, 3});
-  std::memcpy(&moved[8], &poisoned[8], 4);
+  const Bytes values = floats({1, 2, 3}), moved = floats({1, NAN, 4});
   ReferenceOutput reference{DType::F32, values, {false, false, false}, Motion(DType::F32, 3)};
-  reference.motion.add({values, moved, reference.unwritten, poisoned});
+  reference.motion.add({values, moved, reference.unwritten, {false, false, true}});
   reference.motion.settle(values);
   const Verdict v = compare(reference, floats({1, 7, 8}), poisoned, {});
   CHECK(v.kind == Verdict::Kind::right);
@@ -198,7 +258,7 @@ TEST_CASE("if only finite elements count, the others may differ but must be writ
   const ReferenceOutput reference{
       DType::F32, floats({1, INFINITY, NAN, 2}), {false, false, false, false}, {}};
   auto kind = [&](const Bytes& values) {
-    return compare(reference, values, poisoned, {}, Strictness::numbers).kind;
+    return compare(reference, values, poisoned, {}, Strictness::numbers, {}, {true, true, true, true}).kind;
   };
   CHECK(kind(floats({NAN, 3, -INFINITY, 2})) == Verdict::Kind::right);
   CHECK(kind(floats({1, INFINITY, NAN, 2.1f})) == Verdict::Kind::wrong);
