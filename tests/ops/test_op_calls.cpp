@@ -1,0 +1,31 @@
+// Tests what calls of ops cost on the host.
+#include <allocation_count.h>
+#include <catch2/catch.hpp>
+#include <kiln/kiln.h>
+
+using namespace kiln;
+
+TEST_CASE("a warm call of an op allocates nothing") {
+  Stream stream;
+  auto x = Tensor<float, 3>::zeros({2, 3, 40}), y = Tensor<float, 3>::zeros({2, 3, 40});
+  auto m = Tensor<bf16, 3>::zeros({2, 40, 40});
+  auto v = Tensor<float, 1>::zeros({40});
+  const auto call = [&] {
+    ops::softmax(stream, x, y);
+    ops::log_softmax(stream, x, y, {.axis = 1});
+    ops::layernorm(stream, x, v, v, y);
+    ops::rmsnorm(stream, x, {}, y, {.residual = x});
+    ops::activation_mul(stream, x, v, y);
+    ops::matmul(stream, x, m, y, {.bias = v});
+    ops::matmul(stream, x, m, y, [](auto sum, auto at, auto v) { return sum + v.tile(at.n).load(); }, v);
+    ops::attention(stream, x, x, x, y, {.causal = true});
+  };
+  for (int i = 0; i < 3; ++i) {
+    call();
+    stream.synchronize();
+  }
+  const long before = allocation_count();
+  call();
+  CHECK(allocation_count() == before);
+  stream.synchronize();
+}
