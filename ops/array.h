@@ -46,6 +46,9 @@ public:
   Input() = default;
   template <class T, int Rank> Input(const TensorView<T, Rank>& view) : Input(detail::array_of(view)) {}
   template <class T, int Rank> Input(const Tensor<T, Rank>& tensor) : Input(tensor.view()) {}
+  template <class T, int Rank> Input(Tensor<T, Rank>&&) {
+    static_assert(Rank < 0, "a temporary Tensor is gone before the op runs: keep it in a variable");
+  }
   // For callers that know dtype and rank at run time only, such as the C functions.
   explicit Input(const Array& array) : array_(array), given_(true) { array_.readonly = true; }
 

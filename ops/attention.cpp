@@ -305,7 +305,9 @@ void detail::attention(StreamAt stream, const Input& q, const Input& k, const In
                       (options.soft_cap > 0 ? soft_cap : 0) | (options.sinks.given() ? has_sinks : 0) |
                       (options.lse.given() ? has_lse : 0);
   c.variant.compute = compute_dtype({&c.q, &c.k, &c.v, &c.o, &c.sinks, &c.lse});
-  c.variant.hook = hooks.score ? &hooks.score(c.variant.compute == DType::F64) : nullptr;
+  c.variant.hook = hooks.score;
+  check.that(!hooks.score || hooks.score->compute == c.variant.compute,
+             "a tensor is of f64 and o is not, for which a score has no tiles of f64; pass o of f64");
   c.variant.mask = hooks.mask;
   for (int i = 0; c.variant.hook && i < c.variant.hook->view_count; ++i)
     check.apart({"o", c.o}, {"a tensor of the score", hooks.score_views[i].array()});

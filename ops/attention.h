@@ -22,7 +22,7 @@
 // A lambda gets `head`, the number of the head of q, a scalar that also has the member `batch`; and `query`
 // and `key`, tiles of indices (i32) with dimensions [QUERIES, 1] and [1, KEYS], which have the member `offset`
 // for view.tile. A score lambda gets the scaled score s, a tile [QUERIES, KEYS] of f32 or f64, and returns the
-// score that is exponentiated. A mask lambda returns which keys a query sees. They may read views and compute
+// score that is exponentiated; f64 if o is of f64. A mask lambda returns which keys a query sees. They may read views and compute
 // element by element, and may be recorded several times.
 //
 // Blocks that the mask hides are skipped, and blocks that it shows whole are computed without it; neither
@@ -94,80 +94,88 @@ inline AttentionKey attention_key(const Handle* at) {
   return {Tile<std::int32_t, 1, KEYS>(expand<0>(cast<std::int32_t>(begin + arange(KEYS)))), begin};
 }
 
-template <class T, class R> Handle attention_result(const R& result, const Handle& otherwise) {
-  constexpr bool tile = kiln::detail::TileLike<R> || kiln::detail::IsPoison<R>;
-  static_assert(tile, "the lambda of ops::score or ops::mask must return a tile");
-  if constexpr (kiln::detail::TileLike<R>) {
-    using S = kiln::detail::shape_t<T>;
-    constexpr bool fits = kiln::detail::broadcasts_to<kiln::detail::shape_t<R>, S>;
-    static_assert(fits,
-                  "the result of ops::score and ops::mask must have the dimensions [QUERIES, KEYS], or 1");
-    constexpr bool bools =
-        kiln::detail::is_bool_operand<R> == std::is_same_v<kiln::detail::element_t<T>, bool>;
-    static_assert(!fits || bools, "ops::score returns floats, and ops::mask bools: write a comparison");
-    if constexpr (fits && bools)
-      return kiln::detail::emit_convert(Tile(result).record(),
-                                        kiln::detail::type_info<kiln::detail::element_t<T>, S>);
-  }
-  return otherwise;
+// What a lambda may be: callable with what it gets, and of a result that fits a block of elements E.
+template <class E, class R> constexpr bool fits_block() {
+  if constexpr (kiln::detail::IsPoison<R>)
+    return true;
+  else if constexpr (kiln::detail::TileLike<R>)
+    return kiln::detail::broadcasts_to<
+               kiln::detail::shape_t<R>,
+               kiln::detail::Shape<kiln::detail::dimension_of<QUERIES>, kiln::detail::dimension_of<KEYS>>> &&
+           kiln::detail::is_bool_operand<R> == std::is_same_v<E, bool>;
+  else
+    return false;
+}
+template <class A, class F, class... V>
+inline constexpr bool is_score = std::is_invocable_v<const F&, const Tile<A, QUERIES, KEYS>&, AttentionHead,
+                                                     AttentionQuery, AttentionKey, const V&...>;
+template <class F, class... V>
+inline constexpr bool is_mask =
+    std::is_invocable_v<const F&, AttentionHead, AttentionQuery, AttentionKey, const V&...>;
+template <class A, class F, class... V> constexpr bool score_fits() {
+  if constexpr (is_score<A, F, V...>)
+    return fits_block<A, std::invoke_result_t<const F&, const Tile<A, QUERIES, KEYS>&, AttentionHead,
+                                              AttentionQuery, AttentionKey, const V&...>>();
+  else
+    return true;
+}
+template <class F, class... V> constexpr bool mask_fits() {
+  if constexpr (is_mask<F, V...>)
+    return fits_block<
+        bool, std::invoke_result_t<const F&, AttentionHead, AttentionQuery, AttentionKey, const V&...>>();
+  else
+    return true;
+}
+template <class E, class R> Handle block_of(const R& result) {
+  using Block = Tile<E, QUERIES, KEYS>;
+  if constexpr (kiln::detail::IsPoison<R>)
+    return {};
+  else
+    return kiln::detail::emit_convert(Tile(result).record(),
+                                      kiln::detail::type_info<E, kiln::detail::shape_t<Block>>);
 }
 
-// values: batch, head, the first query, the first key, and the scores.
+// values: batch, head, the first query, the first key, and the scores. Mistakes were reported by ops::score
+// and ops::mask.
 template <class A> struct ScoreCall {
   static constexpr DType compute = dtype_of<A>;
   template <class F, class... V> static Handle record(const Handle* values, const V&... views) {
-    const Tile<A, QUERIES, KEYS> s(values[4]);
-    constexpr bool callable = std::is_invocable_v<const F&, const Tile<A, QUERIES, KEYS>&, AttentionHead,
-                                                  AttentionQuery, AttentionKey, const V&...>;
-    static_assert(callable,
-                  "the lambda of ops::score takes (s, head, query, key) and one parameter for each tensor "
-                  "that follows it");
-    if constexpr (callable)
-      return attention_result<Tile<A, QUERIES, KEYS>>(
-          F{}(s, attention_head(values), attention_query(values), attention_key(values), views...),
-          values[4]);
-    return values[4];
+    if constexpr (is_score<A, F, V...> && score_fits<A, F, V...>())
+      return block_of<A>(F{}(Tile<A, QUERIES, KEYS>(values[4]), attention_head(values),
+                             attention_query(values), attention_key(values), views...));
+    else
+      return {};
   }
 };
 struct MaskCall {
   static constexpr DType compute = DType::Bool;
   template <class F, class... V> static Handle record(const Handle* values, const V&... views) {
-    constexpr bool callable =
-        std::is_invocable_v<const F&, AttentionHead, AttentionQuery, AttentionKey, const V&...>;
-    static_assert(callable,
-                  "the lambda of ops::mask takes (head, query, key) and one parameter for each tensor that "
-                  "follows it");
-    if constexpr (callable)
-      return attention_result<Tile<bool, QUERIES, KEYS>>(
-          F{}(attention_head(values), attention_query(values), attention_key(values), views...), values[0]);
-    return values[0];
+    if constexpr (is_mask<F, V...> && mask_fits<F, V...>())
+      return block_of<bool>(
+          F{}(attention_head(values), attention_query(values), attention_key(values), views...));
+    else
+      return {};
   }
 };
 
 // A lambda with its tensors.
 template <class F, class... V> struct Score {
   Input views[sizeof...(V) + 1];
-  static const Hook& hook(bool wide) {
-    return wide ? hook_of<ScoreCall<double>, F, hook_view_t<V>...>
-                : hook_of<ScoreCall<float>, F, hook_view_t<V>...>;
-  }
 };
 template <class F, class... V> struct Mask {
   Input views[sizeof...(V) + 1];
-  static const Hook& hook() { return hook_of<MaskCall, F, hook_view_t<V>...>; }
 };
 
-// The lambdas of a call without their types. `score` depends on whether the op computes in f64.
+// The lambdas of a call without their types.
 struct AttentionHooks {
-  const Hook& (*score)(bool wide) = nullptr;
-  const Hook* mask = nullptr;
+  const Hook *score = nullptr, *mask = nullptr;
   const Input *score_views = nullptr, *mask_views = nullptr;
 };
-template <class F, class... V> void add_hook(AttentionHooks& hooks, const Score<F, V...>& score) {
-  hooks.score = &Score<F, V...>::hook, hooks.score_views = score.views;
+template <class A, class F, class... V> void add_hook(AttentionHooks& hooks, const Score<F, V...>& score) {
+  hooks.score = &hook_of<ScoreCall<A>, F, hook_view_t<V>...>, hooks.score_views = score.views;
 }
-template <class F, class... V> void add_hook(AttentionHooks& hooks, const Mask<F, V...>& mask) {
-  hooks.mask = &Mask<F, V...>::hook(), hooks.mask_views = mask.views;
+template <class A, class F, class... V> void add_hook(AttentionHooks& hooks, const Mask<F, V...>& mask) {
+  hooks.mask = &hook_of<MaskCall, F, hook_view_t<V>...>, hooks.mask_views = mask.views;
 }
 
 void attention(StreamAt stream, const Input& q, const Input& k, const Input& v, const Output& o,
@@ -180,6 +188,15 @@ template <class F, class... V> auto score(const F&, const V&... views) {
   static_assert(pure,
                 "ops::score takes a lambda without captures: pass tensors after it, which it gets as views");
   static_assert(tensors, "what follows the lambda of ops::score are TensorViews and Tensors");
+  if constexpr (pure && tensors) {
+    constexpr bool callable = detail::is_score<float, F, detail::hook_view_t<V>...>;
+    static_assert(callable,
+                  "the lambda of ops::score takes (s, head, query, key) and one parameter for each tensor "
+                  "that follows it");
+    constexpr bool fits = detail::score_fits<float, F, detail::hook_view_t<V>...>();
+    static_assert(fits,
+                  "the lambda of ops::score must return a tile of numbers with the dimensions of s, or 1");
+  }
   return detail::Score<F, V...>{{Input(views)..., Input()}};
 }
 template <class F, class... V> auto mask(const F&, const V&... views) {
@@ -187,16 +204,27 @@ template <class F, class... V> auto mask(const F&, const V&... views) {
   static_assert(pure,
                 "ops::mask takes a lambda without captures: pass tensors after it, which it gets as views");
   static_assert(tensors, "what follows the lambda of ops::mask are TensorViews and Tensors");
+  if constexpr (pure && tensors) {
+    constexpr bool callable = detail::is_mask<F, detail::hook_view_t<V>...>;
+    static_assert(callable,
+                  "the lambda of ops::mask takes (head, query, key) and one parameter for each tensor that "
+                  "follows it");
+    constexpr bool fits = detail::mask_fits<F, detail::hook_view_t<V>...>();
+    static_assert(
+        fits, "the lambda of ops::mask must return a tile of bool with the dimensions [QUERIES, KEYS], or "
+              "1: write a comparison");
+  }
   return detail::Mask<F, V...>{{Input(views)..., Input()}};
 }
 
 // Hooks are results of ops::score and ops::mask, at most one of each.
-template <class... Hooks>
-void attention(detail::StreamAt stream, const Input& q, const Input& k, const Input& v, const Output& o,
+template <class O, class... Hooks>
+void attention(detail::StreamAt stream, const Input& q, const Input& k, const Input& v, O&& o,
                const AttentionOptions& options = {}, const Hooks&... hooks) {
+  using T = typename detail::OutputElement<std::remove_cvref_t<O>>::type;
   detail::AttentionHooks all;
-  (detail::add_hook(all, hooks), ...);
-  detail::attention(stream, q, k, v, o, options, all);
+  (detail::add_hook<std::conditional_t<std::is_same_v<T, double>, double, float>>(all, hooks), ...);
+  detail::attention(stream, q, k, v, Output(std::forward<O>(o)), options, all);
 }
 
 } // namespace kiln::ops

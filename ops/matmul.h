@@ -98,13 +98,6 @@ template <class A> struct MatmulEpilogue {
 void matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c, const Hook& epilogue,
                  const Input* views);
 
-template <class C> struct OutputElement;
-template <class T, int Rank> struct OutputElement<TensorView<T, Rank>> {
-  using type = T;
-};
-template <class T, int Rank> struct OutputElement<Tensor<T, Rank>> {
-  using type = T;
-};
 } // namespace detail
 
 template <class C, class F, class... V>
@@ -119,7 +112,8 @@ void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, cons
     using T = typename detail::OutputElement<std::remove_cvref_t<C>>::type;
     using Call = detail::MatmulEpilogue<std::conditional_t<std::is_same_v<T, double>, double, float>>;
     const Input list[] = {Input(views)..., Input()};
-    detail::matmul_with(stream, a, b, c, detail::hook_of<Call, F, detail::hook_view_t<V>...>, list);
+    detail::matmul_with(stream, a, b, Output(std::forward<C>(c)),
+                        detail::hook_of<Call, F, detail::hook_view_t<V>...>, list);
   }
 }
 

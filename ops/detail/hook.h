@@ -46,6 +46,15 @@ template <class V> using hook_view_t = typename HookView<std::remove_cvref_t<V>>
 template <class V>
 inline constexpr bool is_hook_tensor = requires { typename HookView<std::remove_cvref_t<V>>::view; };
 
+// The element type of the tensor that an op writes. It decides the dtype of the values that lambdas get.
+template <class C> struct OutputElement;
+template <class T, int Rank> struct OutputElement<TensorView<T, Rank>> {
+  using type = T;
+};
+template <class T, int Rank> struct OutputElement<Tensor<T, Rank>> {
+  using type = T;
+};
+
 // The object of the lambda F, which Call calls: a class with record<F, Views...>(values, views).
 template <class Call, class F, class... Views>
 inline constexpr Hook hook_of{Call::compute,
