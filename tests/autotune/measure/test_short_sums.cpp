@@ -34,7 +34,7 @@ TEST_CASE("row sums of few terms are right with tiles of other sizes, and a wron
   INFO("KILN_TEST_SEED=" << seed);
   for (const std::int64_t columns : {4, 6, 8, 16}) {
     INFO(columns << " columns");
-    Compared compared({in<float>({20'000, columns}), out<float>({20'000})}, bn(columns == 4 ? 2 : 4),
+    Compared compared({in<float>({10'000, columns}), out<float>({10'000})}, bn(columns == 4 ? 2 : 4),
                       bn(columns == 4 ? 4 : 8), seed + static_cast<std::uint64_t>(columns));
     CHECK(compared.error(row_sums(1), row_sums(1)) == "");
     CHECK(compared.error(row_sums(1), row_sums(slightly_wrong)) != "");
