@@ -54,7 +54,10 @@ TEST_CASE("a product uses the tuner's config for its sizes and layouts, once the
   const TensorView<const float, 2> left = a, right = b;
   const TensorView<float, 2> out = c;
   auto known = [&](TensorView<const float, 2> second) {
-    return ops::detail::known_config("matmul", DType::F32, stream, {96, 64, 160}, {left, second, out});
+    const ops::Input factors[] = {left, second};
+    const ops::Output product = out;
+    return ops::detail::known_config("matmul", stream, {96, 64, 160},
+                                     {&factors[0].array(), &factors[1].array(), &product.array()});
   };
   CHECK_FALSE(known(right));
   publish_best("matmul", "96x64x160", "BM=16,BN=32,BK=32");
@@ -124,7 +127,9 @@ TEST_CASE("softmax uses the kernel that the tuner chose, for whole rows or for p
   const TensorView<const float, 2> in = x;
   const TensorView<float, 2> out = y;
   auto choice = [&] {
-    return ops::detail::known_row_config("softmax", DType::F32, stream, 40, 300, 4, {in, out});
+    const ops::Input x = in;
+    const ops::Output y = out;
+    return ops::detail::known_row_config("softmax", stream, DType::F32, {&x.array(), &y.array()});
   };
   CHECK(choice().whole);
   publish_best("softmax", "40x300", "BM=4,BN=64,whole=0");
