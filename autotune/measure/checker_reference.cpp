@@ -199,9 +199,7 @@ bool Checker::refine() {
   constexpr int runs = 12;
   constexpr double most_seconds = 1;
   const auto begin = std::chrono::steady_clock::now();
-  const auto can_grow = [this](std::size_t i) {
-    return is_compared(i) && is_float(outputs_[i].dtype) && outputs_[i].motion.known();
-  };
+  const auto can_grow = [this](std::size_t i) { return is_compared(i) && outputs_[i].motion.can_be_finer(); };
   bool any = false;
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     any |= can_grow(i);
