@@ -103,6 +103,7 @@ private:
   const ReferenceOutput& launched(std::size_t block) const;
   Motion::Run run_of(std::size_t block, const Moved& moved) const;
   void make_noisy();
+  RowSorter::Blocks call_host(Pattern pattern) const;
   void ask_host();
   bool is_compared(std::size_t block) const; // at least one output is there and not ignored
   Verdict ask_to_compare(const ComparedOutput& output, const std::vector<unsigned char>& values) const;

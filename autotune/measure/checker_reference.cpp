@@ -59,8 +59,8 @@ double Checker::launch_perturbed(double distance, Direction direction, std::uint
   return launch_as_it_is(noisy_.kernel ? noisy_ : reference_, pattern, {});
 }
 
-// The second launch, with the other pattern, is needed only if an element holds the pattern that the reference
-// wrote on the original inputs: mostly small integers, which may equal the pattern.
+// The second launch, with the other pattern, is needed only if an element holds the pattern that the
+// reference wrote on the original inputs: mostly small integers, which may equal the pattern.
 Checker::Moved Checker::run_perturbed(double distance, Direction direction, std::uint64_t seed) {
   const double seconds = launch_perturbed(distance, direction, seed, Pattern::second);
   Moved moved{read_back(Pattern::second), {}, seconds};
@@ -149,26 +149,40 @@ Checker::Launched Checker::run_reference(const std::function<bool(double)>& agai
   return launched;
 }
 
-// Replaces the outputs by those of the function, and lets how far they move be what it is.
-void Checker::ask_host() {
+// Returns what the function writes, sorted.
+RowSorter::Blocks Checker::call_host(Pattern pattern) const {
   const MemoryPlan& plan = inputs_.plan;
-  std::vector<std::vector<unsigned char>> blocks;
+  RowSorter::Blocks blocks;
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)
-    blocks.push_back(plan.blocks[i].read ? inputs_.contents.blocks[i] : poison_of(i, Pattern::first));
+    blocks.push_back(plan.blocks[i].read ? inputs_.contents.blocks[i] : poison_of(i, pattern));
   Situation::Places places;
   for (const MemoryPlan::Place& place : plan.places)
     places.emplace_back(place.block, place.data);
   situation_.host_reference(blocks, places, situation_.arguments);
-  sort(blocks, Pattern::first);
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+  sort(blocks, pattern);
+  return blocks;
+}
+
+// Replaces the outputs by those of the function, and lets how far they move be what it is. The function is
+// called with a second pattern if an element holds the first one that the default has written.
+void Checker::ask_host() {
+  RowSorter::Blocks blocks = call_host(Pattern::first);
+  bool ambiguous = false;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
     ReferenceOutput& kept = outputs_[i];
     launched_.push_back({kept.dtype, {}, kept.unwritten, {}});
     if (kept.values.empty()) continue;
     launched_[i].values = std::exchange(kept.values, std::move(blocks[i]));
-    // The function is called with one pattern only, so it may have written what equals that.
-    if (!kept.unwritten.empty())
-      keep_common(kept.unwritten, elements_equal_to(poison_of(i, Pattern::first), kept.values, kept.dtype));
+    if (kept.unwritten.empty()) continue;
+    kept.unwritten = elements_equal_to(poison_of(i, Pattern::first), kept.values, kept.dtype);
+    for (std::size_t e = 0; e < kept.unwritten.size() && !ambiguous; ++e)
+      ambiguous = kept.unwritten[e] && !launched_[i].unwritten[e];
   }
+  if (!ambiguous) return;
+  blocks = call_host(Pattern::second);
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (ReferenceOutput& kept = outputs_[i]; !kept.unwritten.empty())
+      keep_common(kept.unwritten, elements_equal_to(poison_of(i, Pattern::second), blocks[i], kept.dtype));
 }
 
 void Checker::move(const std::function<bool(double)>& again, Launched& launched, int most) {
@@ -199,9 +213,7 @@ bool Checker::refine() {
   constexpr int runs = 12;
   constexpr double most_seconds = 1;
   const auto begin = std::chrono::steady_clock::now();
-  const auto can_grow = [this](std::size_t i) {
-    return is_compared(i) && is_float(outputs_[i].dtype) && outputs_[i].motion.known();
-  };
+  const auto can_grow = [this](std::size_t i) { return is_compared(i) && outputs_[i].motion.can_be_finer(); };
   bool any = false;
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     any |= can_grow(i);

@@ -150,7 +150,7 @@ private:
         are_fine() && distance > bound && distance <= 1 + allowance_.factor * motion_.median_near(r);
     if (distance > bound && !slow && allowance_.share == 0) return differs(i, bound);
     if (distance > bound || !declared()) note_exception(i);
-    slow_exceptions_ += slow;
+    if (slow) ++(motion_.spread(i) == 0 ? chance_exceptions_ : slow_exceptions_);
   }
 
   void look_at_float(std::size_t i) {
@@ -286,9 +286,10 @@ private:
                    slow = (is_float(reference_.dtype) ? slow_share : slow_share_of_integers) * elements + 1;
       const auto stayed = static_cast<double>(still_exceptions_),
                  moved_little = static_cast<double>(slow_exceptions_),
-                 by_chance = static_cast<double>(chance_exceptions_);
-      const bool few =
-          stayed + std::max(0.0, by_chance - motion_.unmoved_by_chance()) <= still && moved_little <= slow;
+                 by_chance = static_cast<double>(chance_exceptions_),
+                 more = std::max(0.0, by_chance - motion_.unmoved_by_chance());
+      const bool few = is_float(reference_.dtype) ? stayed + more <= still && moved_little <= slow
+                                                  : moved_little + more <= slow;
       allowed = few ? allowed + stayed + by_chance + moved_little : -1;
     }
     if (static_cast<double>(c.exceptions) <= allowed) return;

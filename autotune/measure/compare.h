@@ -61,11 +61,11 @@ enum class Strictness : std::uint8_t {
 //    all elements. The limit is three times the former if many elements jump because their values are fine
 //    (motion.h). One more may differ if it depends on floats at all.
 // If nothing in the reference rounds, right outputs are equal: integers must be, and 1 % of the floats may
-// differ by 1.5 units in the last place. If nothing rounds twice, right configs decide equally, so that as few
-// integers may differ as if the inputs lay exactly on decisions.
-// If `members` is not empty, only the elements for which it is true are compared. `kept` are the elements that
-// kept another pattern in another launch (empty: unknown). Elements that equal the pattern and are not among
-// them count as values, since a right integer may equal it.
+// differ by 1.5 units in the last place. If nothing rounds twice, right configs decide equally, so that as
+// few integers may differ as if the inputs lay exactly on decisions.
+// If `members` is not empty, only the elements for which it is true are compared. `kept` are the elements
+// that kept another pattern in another launch (empty: unknown). Elements that equal the pattern and are not
+// among them count as values, since a right integer may equal it.
 // Elements that are finite or written in some runs of the reference alone are not compared.
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
                 std::span<const unsigned char> poisoned, const Allowance& allowance,

@@ -31,8 +31,8 @@ struct Situation {
                      const std::vector<Argument>& arguments)>
       host_reference;
   std::string right = "the default"; // the name of what outputs are compared with
-  // The rounding of the default (perturb.h) if outputs are compared with those of another kernel, which may be
-  // more exact; otherwise 0.
+  // The rounding of the default (perturb.h) if outputs are compared with those of another kernel, which may
+  // be more exact; otherwise 0.
   double default_rounding = 0, default_rounding_inside = 0;
   // The default computes the same if ignored outputs hold what its last launch has left there, so candidates
   // have to, too.

@@ -64,7 +64,7 @@ Motion::Motion(DType dtype, std::size_t elements) : dtype_(dtype), elements_(ele
     wide_.resize(elements);
   else
     narrow_.resize(elements);
-  if (is_float(dtype)) moves_of_.resize(elements);
+  moves_of_.resize(elements);
 }
 
 bool Motion::is_large(double distance, double magnitude) const {
@@ -78,8 +78,7 @@ void Motion::add_repeat(const Run& run) {
 
 void Motion::add(const Run& run) {
   keep_spreads(run);
-  if (!moves_of_.empty())
-    for_each_move(dtype_, run, [this](std::size_t i, double, double) { ++moves_of_[i]; });
+  for_each_move(dtype_, run, [this](std::size_t i, double, double) { ++moves_of_[i]; });
   movement_ += movement_of(run);
   ++runs_;
 }
@@ -101,10 +100,13 @@ void Motion::raise_spread(std::size_t i, double distance) {
   }
 }
 
+bool Motion::can_be_finer() const { return known() && (is_float(dtype_) || (is_unclear() && !on_ties_)); }
+
 void Motion::add_finer(const Run& run) {
-  if (moves_of_.empty()) return;
   for_each_move(dtype_, run, [this](std::size_t i, double was, double distance) {
-    if (std::isinf(distance) || jumps_by(distance, was)) return;
+    const bool jumps =
+        is_float(dtype_) ? jumps_by(distance, was) : distance > jump_factor * std::max(1.0, median_near(was));
+    if (std::isinf(distance) || jumps) return;
     raise_spread(i, distance);
     ++moves_of_[i];
   });
@@ -126,7 +128,7 @@ void Motion::estimate_unmoved(std::span<const unsigned char> values) {
   std::vector<Counts> by_binade(binades);
   for (std::size_t i = 0; i < moves_of_.size(); ++i) {
     const double value = decode(&values[i * size]);
-    if (moves_of_[i] > 2 || value == 0 || !std::isfinite(value)) continue;
+    if (moves_of_[i] > 2 || (value == 0 && is_float(dtype_)) || !std::isfinite(value)) continue;
     Counts& c = by_binade[binade_of(value)];
     ++(moves_of_[i] == 0 ? c.unmoved : moves_of_[i] == 1 ? c.once : c.twice);
   }

@@ -57,8 +57,9 @@ public:
   void add_internal(const Run& run);
   // Ends the recording: computes medians and counts jumps.
   void settle(std::span<const unsigned char> values);
-  // Adds a run like those of add() to an output of floats whose recording has ended: spreads that were too
-  // small by chance grow. Medians and jumps stay as they are.
+  // Adds a run like those of add() to an output whose recording has ended: spreads that were too small by
+  // chance grow. Medians and jumps stay as they are. Only for floats and for integers that are as fine.
+  bool can_be_finer() const;
   void add_finer(const Run& run);
 
   bool known() const { return runs_ > 0; } // there was a run on perturbed inputs
@@ -75,7 +76,7 @@ public:
   std::size_t jumps() const { return jumps_; }
   std::size_t further_jumps() const { return further_jumps_; }
   double largest_jump() const { return largest_jump_; }
-  // An estimate of how many of the floats that moved in no run did not move by chance only.
+  // An estimate of how many of the elements that moved in no run did not move by chance only.
   double unmoved_by_chance() const { return unmoved_by_chance_; }
   // The inputs lie exactly on decisions.
   bool on_ties() const { return on_ties_; }
@@ -97,7 +98,7 @@ private:
   int runs_ = 0;
   std::vector<float> narrow_; // spreads; of dtypes of 8 bytes they are doubles
   std::vector<double> wide_;
-  std::vector<std::uint8_t> moves_of_; // floats: in how many runs on perturbed inputs each element moved
+  std::vector<std::uint8_t> moves_of_; // in how many runs on perturbed inputs each element moved
   std::vector<double> medians_;        // by binade
   double typical_ = 0, largest_jump_ = 0, unmoved_by_chance_ = 0;
   double movement_ = 0; // of all runs of the first kind together

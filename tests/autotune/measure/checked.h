@@ -22,18 +22,20 @@ public:
     situation_.seed = random;
   }
 
-  template <class R, class C> tune::Checker::Checked check(const R& right, const C& candidate) {
+  template <class R, class C>
+  tune::Checker::Checked check(const R& right, const C& candidate, int runs = tune::perturbed_runs) {
     const tune::LoadedCandidate reference = load(right, seed_), loaded = load(candidate, other_);
     const tune::Inputs inputs(situation_, reference.kernel->recorded());
     Stream stream;
     tune::Checker checker(situation_, inputs, reference, stream);
-    checker.run_reference();
+    checker.run_reference({}, runs);
     REQUIRE(checker.incomparable() == "");
     return checker.check(loaded);
   }
   // Returns the error, or an empty text.
-  template <class R, class C> std::string error(const R& right, const C& candidate) {
-    const tune::Verdict v = check(right, candidate).verdict;
+  template <class R, class C>
+  std::string error(const R& right, const C& candidate, int runs = tune::perturbed_runs) {
+    const tune::Verdict v = check(right, candidate, runs).verdict;
     return v.kind == tune::Verdict::Kind::right ? "" : v.error;
   }
   // Returns what is said if the seed differs from the interpreter.

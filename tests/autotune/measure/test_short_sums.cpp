@@ -75,3 +75,19 @@ TEST_CASE("sums of rows of very different sizes are right in either order") {
   CHECK(compared.error(row_sums(1), row_sums(1)) == "");
   CHECK(compared.error(row_sums(1), row_sums(slightly_wrong)) != "");
 }
+
+TEST_CASE("sums that are rounded to fine integers are right after a single run, and a wrong factor is not") {
+  const auto fixed_point = [](float factor) {
+    return kernel("fixed_point_sums", [=](View<const float, 2> x, View<std::int32_t, 1> y) {
+      auto [m] = program_tile(y, 1_c);
+      auto t = for_range(BN, x.cols(), zeros<float>(1_c),
+                         [&](auto n, auto t) { return t + sum(x.tile(m, n).load(), BN); });
+      y.tile(m).store(cast<std::int32_t>(t * (factor * 1e6f)));
+    });
+  };
+  Compared compared({in<float>({500, 1000}), out<std::int32_t>({500})}, bn(8), bn(1024));
+  for (const int runs : {1, 2, 4}) {
+    CHECK(compared.error(fixed_point(1), fixed_point(1), runs) == "");
+    CHECK(compared.error(fixed_point(1), fixed_point(1.0001f), runs) != "");
+  }
+}
