@@ -17,7 +17,7 @@ std::int64_t smaller(std::int64_t extent) {
 
 bool divides(std::int64_t a, std::int64_t b) { return a > 1 && b > 1 && (a % b == 0 || b % a == 0); }
 
-// Returns whether two views have the same shape but for factors along some axes.
+// Returns whether two views have the same shape except for factors along some axes.
 bool is_scaled(const Extents& a, const Extents& b) {
   if (a.size() != b.size() || a == b) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
