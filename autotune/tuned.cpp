@@ -172,6 +172,7 @@ struct TunedCore::State {
     task.bucketed = options.buckets.apply(task.problem);
     task.bucketing = options.buckets.text();
     task.outputs = options.outputs;
+    task.as_given = options.as_given;
     if (const auto& reference = options.reference.kernel()) {
       task.reference = [handle = *reference, config = options.reference.config()] {
         return kiln::detail::record(*handle, config);

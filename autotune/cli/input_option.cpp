@@ -170,6 +170,7 @@ void give_inputs(Task& task, const TunableKernel& kernel, const std::vector<std:
       throw UserError(fmt::format("{}: it has two generators of parameter \"{}\"; leave one out", where,
                                   input.parameter));
     generated[i] = true;
+    if (input.as_given) task.as_given.push_back(static_cast<int>(i));
     if (task.contents[i]) continue;
     auto shared = std::make_shared<SharedBytes>(bytes_for(i, where));
     call_generator(input, task, arguments[i].dtype, seed, *shared, where);

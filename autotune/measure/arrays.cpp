@@ -236,14 +236,14 @@ std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
 namespace {
 
 // Returns whether special values of an argument could become part of an argument that shares its bytes, and
-// has another dtype or decides on addresses or loops.
+// has another dtype, decides on addresses or loops, or must keep its contents.
 bool mixes_with_others(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::size_t argument) {
   const MemoryPlan::Place& own = plan.places[argument];
   for (std::size_t i = 0; i < plan.places.size(); ++i) {
     const MemoryPlan::Place& other = plan.places[i];
     if (i != argument && other.block == own.block && other.begin < own.begin + own.bytes &&
         own.begin < other.begin + other.bytes &&
-        (other.steers || arguments[i].dtype != arguments[argument].dtype))
+        (other.steers || arguments[i].as_given || arguments[i].dtype != arguments[argument].dtype))
       return true;
   }
   return false;
@@ -275,7 +275,7 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     part.to = contents.blocks[static_cast<std::size_t>(place.block)].data() + place.begin;
     part.count = place.bytes / size_of(a.dtype);
     // Special values could make a kernel read outside of its arrays, or loop forever.
-    part.varied = values != Values::usual && is_float(a.dtype) && !place.steers &&
+    part.varied = values != Values::usual && !a.as_given && is_float(a.dtype) && !place.steers &&
                   a.fill.kind != Fill::Kind::range && !mixes_with_others(plan, arguments, i);
     const bool replaced = part.varied && is_constant(a.fill, place.bytes, size_of(a.dtype));
     part.kind = a.fill.kind == Fill::Kind::range                ? range

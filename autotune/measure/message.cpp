@@ -96,6 +96,7 @@ Message to_message(const Argument& a, int descriptor) {
           {"bytes", a.bytes},
           {"address", a.address},
           {"pinned", a.pinned},
+          {"as_given", a.as_given},
           {"fill", std::move(fill)}};
 }
 
@@ -110,6 +111,7 @@ Argument argument_from(const Message& m) {
   a.bytes = m.at("bytes");
   a.address = m.at("address");
   a.pinned = m.at("pinned");
+  a.as_given = m.at("as_given");
   const Message& fill = m.at("fill");
   a.fill.kind = static_cast<Fill::Kind>(fill.at("kind").get<int>());
   a.fill.least = fill.at("least");

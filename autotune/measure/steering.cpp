@@ -18,10 +18,13 @@ bool refers_to_memory(const Value& v) { return v.type.is_view() || v.type.pointe
 
 class Analysis {
 public:
-  explicit Analysis(const ir::Kernel& kernel)
+  Analysis(const ir::Kernel& kernel, bool scalars)
       : kernel_(kernel), count_(kernel.body.args.size()), contents_(count_, Parameters(count_)) {
     for (std::size_t i = 0; i < count_; ++i) {
-      if (!refers_to_memory(*kernel.body.args[i])) continue;
+      if (!refers_to_memory(*kernel.body.args[i])) {
+        if (scalars) facts(kernel.body.args[i].get()).influenced_by[i] = true;
+        continue;
+      }
       contents_[i][i] = true;
       Parameters alone(count_);
       alone[i] = true;
@@ -130,6 +133,14 @@ private:
 
 } // namespace
 
-std::vector<Steering> steering_of(const ir::Kernel& kernel) { return Analysis(kernel).run(); }
+std::vector<Steering> steering_of(const ir::Kernel& kernel) { return Analysis(kernel, false).run(); }
+
+std::vector<bool> steering_scalars(const ir::Kernel& kernel) {
+  const std::vector<Steering> all = Analysis(kernel, true).run();
+  std::vector<bool> steering;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    steering.push_back(!refers_to_memory(*kernel.body.args[i]) && all[i].any());
+  return steering;
+}
 
 } // namespace kiln::tune

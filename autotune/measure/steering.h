@@ -19,5 +19,7 @@ struct Steering {
 // Returns one for each parameter; the contents of scalars do not count. Follows values through arithmetic,
 // loops, branches, and memory that the kernel itself writes.
 std::vector<Steering> steering_of(const ir::Kernel& kernel);
+// Returns one for each parameter, whether it is a scalar whose value does.
+std::vector<bool> steering_scalars(const ir::Kernel& kernel);
 
 } // namespace kiln::tune

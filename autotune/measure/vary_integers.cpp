@@ -14,13 +14,13 @@ bool may_vary(const MemoryPlan& plan, const std::vector<Argument>& arguments, st
   const Argument& a = arguments[argument];
   const MemoryPlan::Place& place = plan.places[argument];
   if (place.block < 0 || !plan.blocks[static_cast<std::size_t>(place.block)].read || place.steers ||
-      is_float(a.dtype) || a.fill.kind == Fill::Kind::range || place.bytes == 0)
+      a.as_given || is_float(a.dtype) || a.fill.kind == Fill::Kind::range || place.bytes == 0)
     return false;
   for (std::size_t i = 0; i < plan.places.size(); ++i) {
     const MemoryPlan::Place& other = plan.places[i];
     const bool overlap = other.block == place.block && other.begin < place.begin + place.bytes &&
                          place.begin < other.begin + other.bytes;
-    if (overlap && (other.steers || arguments[i].dtype != a.dtype)) return false;
+    if (overlap && (other.steers || arguments[i].as_given || arguments[i].dtype != a.dtype)) return false;
   }
   return true;
 }

@@ -14,16 +14,24 @@ enum class Twist : std::uint8_t {
   special, // some are NaN or infinite
   tiny,    // some are zeros of either sign or subnormal, and integers are varied
   ragged,  // the arrays are slightly smaller, in memory of the same size
+  scalars, // some scalars have other values
 };
-inline constexpr Twist all_twists[] = {Twist::special, Twist::tiny, Twist::ragged};
+inline constexpr Twist all_twists[] = {Twist::special, Twist::tiny, Twist::ragged, Twist::scalars};
 const char* name(Twist twist);     // "special", ...
 const char* words_of(Twist twist); // "inputs with NaN and infinities", ...
 std::optional<Twist> parse_twist(std::string_view name);
 
-// Reduces extents, and integers equal to such an extent, by 1 or 3, so that equal values stay equal. Returns
-// nothing if that is impossible: integer arrays may hold indices that would no longer fit, and the layout
-// behind raw pointers is unknown.
-std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments);
+// Makes extents, and integers equal to such an extent, a little smaller (smaller_extents.h). Returns nothing
+// if that is impossible or has no effect: some array for which `steers` is set may hold indices that would no
+// longer fit, given integers may be lengths that end near an extent, and the layout behind raw pointers is
+// unknown.
+std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments, const std::vector<bool>& steers);
+
+// Gives scalars other values: floats 0.73 times theirs, 0 becomes 0.73 or 1, integers shrink. Scalars for which
+// `steers` is set keep theirs, and so do integers that are equal to an extent, divide it or are a multiple of
+// it, because they may be sizes. Returns nothing if no scalar changes.
+std::optional<std::vector<Argument>> with_other_scalars(std::vector<Argument> arguments,
+                                                        const std::vector<bool>& steers);
 
 // Compares a candidate with the reference. If the reference does not run on such inputs or memory is short,
 // nothing is compared and `skipped` gives the reason. NaN and infinities propagate differently through dots

@@ -42,7 +42,8 @@ struct Argument {
   // The address in the application; 0: none yet. The measured memory has the same alignment (up to 64 bytes),
   // and arguments that share memory in the application share it here.
   std::uint64_t address = 0;
-  int pinned = -1; // the LayoutClass that the parameter's type pins; -1: none
+  int pinned = -1;       // the LayoutClass that the parameter's type pins; -1: none
+  bool as_given = false; // the checks of a winner must not vary its contents or shape
   Fill fill;
 };
 

@@ -32,6 +32,15 @@ void check_outputs(const Task& task) {
   }
 }
 
+void check_as_given(const Task& task) {
+  const auto count = static_cast<int>(task.canonical()->body.args.size());
+  for (int parameter : task.as_given)
+    if (parameter < 0 || parameter >= count)
+      throw UserError("tuning " + task.kernel + ": TunedOptions::as_given names parameter " +
+                      std::to_string(parameter) + ", but the kernel has " + std::to_string(count) +
+                      ", counted from 0");
+}
+
 // The parameters must have the same kinds, dtypes and ranks. What their types pin or make const may differ.
 void check_reference(const Task& task) {
   if (!task.reference) return;
@@ -74,6 +83,7 @@ void check_tunable(const Task& task) {
 
 void check_comparison(const Task& task) {
   check_outputs(task);
+  check_as_given(task);
   check_reference(task);
 }
 

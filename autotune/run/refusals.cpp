@@ -1,6 +1,7 @@
 // Finds the failures of a run and describes them.
 #include <kiln/autotune/run/refusals.h>
 
+#include <kiln/autotune/measure/verify.h>
 #include <kiln/autotune/run/check_task.h>
 #include <kiln/autotune/run/task.h>
 
@@ -41,10 +42,19 @@ const char* const how_to_declare =
     "or "
     ".compare (a function of yours)";
 
+// For a config that is right on the given inputs.
+const char* const how_to_keep = "; if the kernel relies on a property of its inputs that they lose there, "
+                                "such as their order, name their "
+                                "parameters in TunedOptions::as_given (TunableInput::as_given for kiln tune)";
+
 // What to declare if the outputs are right. Nothing if a function of the user says that they are wrong.
 std::string remedy_for(const Measurement& m) {
   const bool by_function = m.error.find("the function that compares") != std::string::npos;
-  return has_wrong_outputs(m) && !by_function ? std::string("; ") + how_to_declare : std::string();
+  if (!has_wrong_outputs(m)) return {};
+  const bool varied = std::any_of(std::begin(all_twists), std::end(all_twists), [&](Twist twist) {
+    return m.error.starts_with(std::string("with ") + words_of(twist));
+  });
+  return std::string(varied ? how_to_keep : "") + (by_function ? "" : std::string("; ") + how_to_declare);
 }
 
 } // namespace

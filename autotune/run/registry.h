@@ -35,6 +35,7 @@ struct TunableInput {
   // Fills the parameter's elements, row by row. The same seed must give the same contents.
   void (*generate)(DType dtype, const Problem& problem, std::uint64_t seed,
                    std::span<unsigned char> elements);
+  bool as_given = false; // the kernel relies on properties of these contents: see TunedOptions::as_given
 };
 
 struct TunableKernel {

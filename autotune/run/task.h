@@ -33,7 +33,8 @@ struct Task {
   std::vector<std::int64_t> pointer_bytes;  // bytes of memory behind each raw pointer, in order
   // Makes the same task for another problem, if possible, so that measurements of that problem can be used.
   std::function<Task(const Problem&)> for_problem;
-  std::vector<OutputCheck> outputs;                       // how they are compared, if not by default
+  std::vector<OutputCheck> outputs; // how they are compared, if not by default
+  std::vector<int> as_given;        // parameters that the checks of a winner must not vary
   std::function<std::shared_ptr<ir::Kernel>()> reference; // records a kernel that outputs are compared with
   Config reference_config;
   Reference::Function reference_function; // computes what outputs are compared with; empty: there is none

@@ -39,6 +39,9 @@ std::vector<Argument> arguments_of(const Task& task) {
   check_pointers(task, parameters);
   std::vector<Argument> arguments =
       arguments_of(parameters, task.words.data(), task.pointer_bytes, task.contents);
+  for (int parameter : task.as_given)
+    if (parameter >= 0 && static_cast<std::size_t>(parameter) < arguments.size())
+      arguments[static_cast<std::size_t>(parameter)].as_given = true;
   if (!task.has_addresses)
     for (Argument& argument : arguments)
       argument.address = 0;

@@ -1,6 +1,7 @@
 // Tests that a winner is checked on other inputs: configs that are right in trials and wrong elsewhere.
 #include "measured.h"
 
+#include <kiln/autotune/measure/smaller_extents.h>
 #include <kiln/autotune/measure/verify.h>
 
 #include <cstring>
@@ -135,7 +136,8 @@ TEST_CASE("NaN and infinities may spread differently in products with other tile
 TEST_CASE("smaller arguments keep equal extents equal, and keep strides and small extents") {
   const auto made = ragged({tensor_argument(DType::F32, {64, 2}, true), scalar_argument(DType::I64, 64),
                             scalar_argument(DType::I64, 65), scalar_argument(DType::F32, 64),
-                            tensor_argument(DType::F32, {2, 64, 9, 0, 1}, false)});
+                            tensor_argument(DType::F32, {2, 64, 9, 0, 1}, false)},
+                           std::vector<bool>(5));
   REQUIRE(made);
   using Sizes = std::vector<std::int64_t>;
   CHECK((*made)[0].extents == Sizes{61, 2});
@@ -147,8 +149,93 @@ TEST_CASE("smaller arguments keep equal extents equal, and keep strides and smal
 
   Argument indices = tensor_argument(DType::I32, {64}, true);
   indices.fill.kind = Fill::Kind::range;
-  CHECK_FALSE(ragged({indices}));
+  CHECK_FALSE(ragged({indices}, {true}));
   Argument pointer;
   pointer.kind = Argument::Kind::pointer;
-  CHECK_FALSE(ragged({pointer}));
+  CHECK_FALSE(ragged({pointer}, {false}));
+}
+
+TEST_CASE("a winner that ignores a scalar is rejected, and one that does not is verified once more") {
+  const auto scaled_with = [](auto f) {
+    return kernel("scaled", [f](View<const float, 1> x, Scalar<float> alpha, Scalar<std::int32_t> negated,
+                                View<float, 1> out) {
+      auto [i] = program_tile(out, BN);
+      Tile<float, BN> t = x.tile(i).load();
+      out.tile(i).store(f(t, alpha, negated));
+    });
+  };
+  const auto right =
+      scaled_with([](auto t, auto alpha, auto negated) { return where(negated != 0, -t, t) * alpha; });
+  const auto ignores_alpha =
+      scaled_with([](auto t, auto, auto negated) { return where(negated != 0, -t, t); });
+  const auto ignores_flag = scaled_with([](auto t, auto alpha, auto) { return t * alpha; });
+  std::vector<Argument> arguments{tensor_argument(DType::F32, {n}, true), scalar_argument(DType::F32, 1),
+                                  scalar_argument(DType::I32, 0), tensor_argument(DType::F32, {n}, false)};
+  const Measurement same = confirmed(right, right, arguments);
+  INFO(same.error);
+  CHECK(same.ok());
+  CHECK(same.facts.at("verified") == 4);
+  for (const Measurement& m :
+       {confirmed(right, ignores_alpha, arguments), confirmed(right, ignores_flag, arguments)}) {
+    CHECK(m.status == Status::wrong_result);
+    CHECK_THAT(m.error, Catch::StartsWith("with other values of scalars: element "));
+  }
+  arguments[1].as_given = true;
+  CHECK(confirmed(right, ignores_alpha, arguments).ok());
+}
+
+TEST_CASE("a winner that is wrong for another number of integers is rejected if they are only data") {
+  const auto sized = [](auto f) {
+    return kernel("sized", [f](View<const std::int32_t, 1> x, View<std::int32_t, 1> out) {
+      auto [i] = program_tile(out, BN);
+      out.tile(i).store(x.tile(i).load() + f(cast<std::int32_t>(out.size())));
+    });
+  };
+  const auto right = sized([](auto size) { return size - size; });
+  const auto wrong = sized([](auto size) { return size - static_cast<std::int32_t>(n); });
+  Argument x = tensor_argument(DType::I32, {n}, true);
+  x.fill.kind = Fill::Kind::bytes;
+  auto bytes = std::make_shared<SharedBytes>(std::size_t{4} * n);
+  for (std::int32_t i = 0; i < n; ++i)
+    std::memcpy(bytes->data() + 4 * i, &i, 4);
+  x.fill.bytes = bytes;
+  const std::vector<Argument> lengths{x, tensor_argument(DType::I32, {n}, false)};
+  CHECK(
+      confirmed(right, wrong, lengths).ok()); // 1001 and 1002 could be lengths, so that shapes do not change
+  for (std::int32_t i = 0; i < n; ++i) {
+    const std::int32_t value = 7 * (i % 100);
+    std::memcpy(bytes->data() + 4 * i, &value, 4);
+  }
+  CHECK(confirmed(right, right, lengths).ok());
+  const Measurement m = confirmed(right, wrong, lengths);
+  CHECK(m.status == Status::wrong_result);
+  CHECK_THAT(m.error, Catch::StartsWith("with arrays that are a little smaller: element "));
+}
+
+TEST_CASE("inputs that must stay as given get no special values, and keep their shape") {
+  std::vector<Argument> arguments{tensor_argument(DType::F32, {n}, true),
+                                  tensor_argument(DType::F32, {n}, false)};
+  CHECK_FALSE(confirmed(copies, drops_nan, arguments).ok());
+  arguments[0].as_given = true;
+  for (const Measurement& m :
+       {confirmed(copies, drops_nan, arguments), confirmed(copies, rounds_tiny_up, arguments),
+        confirmed(copies, knows_the_size, arguments)}) {
+    INFO(m.error);
+    CHECK(m.ok());
+  }
+}
+
+TEST_CASE("related extents become smaller in proportion, and independent ones each alone") {
+  const auto view = [](std::vector<std::int64_t> extents) {
+    return tensor_argument(DType::F32, std::move(extents), true);
+  };
+  using Map = std::map<std::int64_t, std::int64_t>;
+  CHECK(smaller_extents({view({500, 256}), view({500, 8})}) == Map{{8, 7}, {256, 224}, {500, 497}});
+  CHECK(smaller_extents({view({4000}), view({2000})}) == Map{{2000, 1997}, {4000, 3994}});
+  CHECK(smaller_extents({view({1024, 64}), view({64}), view({1024})}) == Map{{64, 61}, {1024, 1021}});
+  CHECK(smaller_extents({view({1024, 4}), view({1024})}) == Map{{4, 3}, {1024, 1021}});
+  CHECK(smaller_extents({view({256, 256}), view({256, 8})}) == Map{{8, 7}, {256, 224}});
+  Argument table = view({100});
+  table.as_given = true;
+  CHECK(smaller_extents({table, view({1000, 7})}) == Map{{7, 6}, {100, 100}, {1000, 997}});
 }
