@@ -46,9 +46,10 @@ int merge_outer(std::initializer_list<Array*> arrays, int kept, MergeOrder wante
   int order[max_rank], count = 0;
   for (int i = 0; i < outer; ++i)
     if (first.extents[i] != 1) order[count++] = i;
-  if (wanted == MergeOrder::by_stride)
-    std::stable_sort(order, order + count,
-                     [&](int a, int b) { return std::abs(first.strides[a]) > std::abs(first.strides[b]); });
+  // An insertion sort, because std::stable_sort allocates.
+  for (int i = 1; wanted == MergeOrder::by_stride && i < count; ++i)
+    for (int j = i; j > 0 && std::abs(first.strides[order[j - 1]]) < std::abs(first.strides[order[j]]); --j)
+      std::swap(order[j - 1], order[j]);
   if (count == 0 && outer > 0) order[count++] = outer - 1;
   for (Array* a : arrays)
     take_axes(*a, order, count, kept);
