@@ -20,6 +20,12 @@ template <class T, class U> struct Pair {
 
 using Four = std::array<std::int64_t, 4>;
 
+// An emulated GPU takes fewer and smaller problems.
+int rounds(int most) { return test_device().is_emulated() ? 2 : most; }
+std::int64_t width(std::int64_t most) {
+  return test_device().is_emulated() ? std::min<std::int64_t>(most, 200) : most;
+}
+
 Four random_extents(Random& random, std::int64_t last) {
   return {random.integer(1, 4), random.integer(1, 4), random.integer(1, 5), random.integer(1, last)};
 }
@@ -42,7 +48,7 @@ TEMPLATE_TEST_CASE("softmax works along any axis of tensors of any strides", "",
   Random random;
   KILN_SEED(random);
   using P = TestType;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < rounds(6); ++i) {
     const Four extents = random_extents(random, 90);
     Strided<typename P::in, 4> x(random, extents, uniform(random, -4, 4));
     Strided<typename P::out, 4> y(random, extents), log_y(random, extents);
@@ -69,8 +75,8 @@ TEMPLATE_TEST_CASE("the gradient of softmax", "", KILN_PAIRS) {
   Random random;
   KILN_SEED(random);
   using P = TestType;
-  for (int i = 0; i < 4; ++i) {
-    const Four extents = random_extents(random, 300);
+  for (int i = 0; i < rounds(4); ++i) {
+    const Four extents = random_extents(random, width(300));
     const auto n = extents[3];
     Strided<typename P::in, 4> y(random, extents, uniform(random, 0, 1)),
         dy(random, extents, uniform(random, -1, 1));
@@ -104,8 +110,8 @@ TEMPLATE_TEST_CASE("norms of tensors of any strides, with and without gamma, bet
   Random random;
   KILN_SEED(random);
   using P = TestType;
-  for (int i = 0; i < 8; ++i) {
-    const Four extents = random_extents(random, i % 2 ? 3000 : 90);
+  for (int i = 0; i < rounds(8); ++i) {
+    const Four extents = random_extents(random, width(i % 2 ? 3000 : 90));
     const auto n = extents[3];
     Strided<typename P::in, 4> x(random, extents, uniform(random, -1, 3)),
         residual(random, extents, uniform(random, -1, 1));
@@ -185,7 +191,7 @@ TEMPLATE_TEST_CASE("products of batches broadcast, and their epilogue is in the 
   Random random;
   KILN_SEED(random);
   using P = TestType;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < rounds(8); ++i) {
     const auto m = random.integer(1, 40), n = random.integer(1, 40), k = random.integer(0, 40),
                outer = random.integer(1, 3), inner = random.integer(1, 3);
     const bool shared_outer = random.integer(0, 1), shared_inner = random.integer(0, 1);
@@ -236,7 +242,7 @@ TEMPLATE_TEST_CASE("products with an epilogue of the user", "", (Pair<float, flo
   Random random;
   KILN_SEED(random);
   using P = TestType;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < rounds(4); ++i) {
     const auto m = random.integer(1, 40), n = random.integer(1, 70), k = random.integer(1, 40);
     Strided<typename P::in, 4> a(random, {2, 3, m, k}, uniform(random, -1, 1));
     Strided<typename P::in, 2> b(random, {k, n}, uniform(random, -1, 1));
