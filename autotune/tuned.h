@@ -65,8 +65,8 @@ struct TunedOptions {
   std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
   std::vector<OutputCheck> outputs = {}; // tolerances of outputs; default: determined, see output_check.h
   Reference reference = {};              // computes the right outputs; default: the first seed does
-  // Parameters, counted from 0, whose properties the kernel relies on: a sorted table, a symmetric matrix. The
-  // winner is also checked with other contents, smaller shapes and other scalars than those given; these
+  // Parameters, counted from 0, whose properties the kernel relies on: a sorted table, a symmetric matrix.
+  // The winner is also checked with other contents, smaller shapes and other scalars than those given; these
   // parameters keep theirs.
   std::vector<int> as_given = {};
 };

@@ -1,4 +1,5 @@
-// Defines the branches of kernels: if_else and if_then. (A native C++ `if` runs while the kernel is recorded.)
+// Defines the branches of kernels: if_else and if_then. (A native C++ `if` runs while the kernel is
+// recorded.)
 //
 //   auto scale = if_else(n > 0, [&] { return 1.0f / sum; }, [&] { return Scalar<float>(0); });
 //   if_then(pid == 0, [&] { count.at(0).store(n); });

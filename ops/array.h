@@ -3,8 +3,8 @@
 //   void softmax(StreamAt stream, const Input& x, const Output& y);
 //   ops::softmax(stream, x, y);                     // x: Tensor<bf16, 3>, y: TensorView<float, 3>
 //
-// They hold the dtype and the rank as numbers, so that an op is compiled once for all of them. They do not own
-// the memory, which must live until the op has finished. An Output does not accept const elements.
+// They hold the dtype and the rank as numbers, so that an op is compiled once for all of them. They do not
+// own the memory, which must live until the op has finished. An Output does not accept const elements.
 #pragma once
 
 #include <kiln/dsl/api.h>

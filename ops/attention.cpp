@@ -21,7 +21,8 @@ using detail::ErasedView;
 using detail::Handle;
 using detail::OpVariant;
 
-// The options of the kernel. Without `at_last`, query i is at key i, otherwise the last query at the last key.
+// The options of the kernel. Without `at_last`, query i is at key i, otherwise the last query at the last
+// key.
 constexpr std::uint32_t causal = 1, at_last = 2, before = 4, after = 8, soft_cap = 16, has_sinks = 32,
                         has_lse = 64;
 
@@ -166,10 +167,10 @@ void attention_body(const OpVariant& v, const Handle* arguments) {
 
 constinit const detail::OpKernel attention_kernel("attention", attention_body);
 
-// A heuristic. Blocks of scores that fill a part of the L2 cache are 5 to 10 % faster than blocks of 128 x 64:
-// 256 x 256 (256 KiB) with an L2 of 2 MiB (measured on Granite Rapids), 256 x 128 with 1 MiB (Zen 4) or 512 KiB
-// (Zen 3). With an L2 below 2 MiB masks take blocks of 128 queries, because a part of a block at the edge of
-// what is visible is wasted. That for GPUs is not measured yet.
+// A heuristic. Blocks of scores that fill a part of the L2 cache are 5 to 10 % faster than blocks of 128 x
+// 64: 256 x 256 (256 KiB) with an L2 of 2 MiB (measured on Granite Rapids), 256 x 128 with 1 MiB (Zen 4) or
+// 512 KiB (Zen 3). With an L2 below 2 MiB masks take blocks of 128 queries, because a part of a block at the
+// edge of what is visible is wasted. That for GPUs is not measured yet.
 Config attention_config(Device device, std::int64_t queries, std::int64_t width, std::int64_t values,
                         bool masked) {
   Config c{WIDTH = width, VALUES = values};

@@ -12,18 +12,18 @@
 //                           expand<0>(document.tile(head.batch, key.offset).load());
 //                  }, document));
 //
-// q is [.., heads, queries, width], k is [.., key heads, keys, width], v is [.., key heads, keys, width of v],
-// and o is [.., heads, queries, width of v]; the axes in front are batches and are the same for all. Ranks are
-// 2 (one head) to 8. The heads of q are a multiple of those of k and v: each key head serves as many
-// neighbouring heads of q (grouped queries). Strides are arbitrary, so [B, T, H, D] is passed as
+// q is [.., heads, queries, width], k is [.., key heads, keys, width], v is [.., key heads, keys, width of
+// v], and o is [.., heads, queries, width of v]; the axes in front are batches and are the same for all.
+// Ranks are 2 (one head) to 8. The heads of q are a multiple of those of k and v: each key head serves as
+// many neighbouring heads of q (grouped queries). Strides are arbitrary, so [B, T, H, D] is passed as
 // x.permute({0, 2, 1, 3}). Each tensor has a float dtype of its own; sums and exponentials are in f32 (f64 if
 // a tensor is of f64), and the weights are rounded to the dtype of v before they are multiplied.
 //
 // A lambda gets `head`, the number of the head of q, a scalar that also has the member `batch`; and `query`
-// and `key`, tiles of indices (i32) with dimensions [QUERIES, 1] and [1, KEYS], which have the member `offset`
-// for view.tile. A score lambda gets the scaled score s, a tile [QUERIES, KEYS] of f32 or f64, and returns the
-// score that is exponentiated; f64 if o is of f64. A mask lambda returns which keys a query sees. They may read views and compute
-// element by element, and may be recorded several times.
+// and `key`, tiles of indices (i32) with dimensions [QUERIES, 1] and [1, KEYS], which have the member
+// `offset` for view.tile. A score lambda gets the scaled score s, a tile [QUERIES, KEYS] of f32 or f64, and
+// returns the score that is exponentiated; f64 if o is of f64. A mask lambda returns which keys a query sees.
+// They may read views and compute element by element, and may be recorded several times.
 //
 // Blocks that the mask hides are skipped, and blocks that it shows whole are computed without it; neither
 // changes a bit of the result. For this, bounds of the mask are computed for each block

@@ -1,4 +1,5 @@
-// Implements matrix products: the kernel with its epilogue, batches, checks, and the registrations for `kiln`.
+// Implements matrix products: the kernel with its epilogue, batches, checks, and the registrations for
+// `kiln`.
 #include <kiln/ops/matmul.h>
 
 #include <kiln/jit/base/log.h>
@@ -169,7 +170,8 @@ void broadcast_batch(const detail::Checks& check, const detail::Argument& operan
     if (x.extents[i] != c.extents[i]) x.extents[i] = c.extents[i], x.strides[i] = 0;
 }
 
-// If all batches have the same b and the rows of the others continue from batch to batch, they are one matrix.
+// If all batches have the same b and the rows of the others continue from batch to batch, they are one
+// matrix.
 bool batch_is_rows(Product& p) {
   if (p.b.strides[0] != 0) return false;
   for (const Array* x : {&p.c, &p.a, &p.times, &p.residual})

@@ -5,9 +5,9 @@
 //   ops::rmsnorm(stream, x, gamma, y, {.residual = r, .sum = r});   // r += x; y = norm of r
 //
 // x and y have the same extents, any rank from 1 to 8 and any strides; contiguous rows are fastest. gamma and
-// beta have the extent of the last axis; `{}` leaves one out. y may be x. Each tensor has a float dtype of its
-// own; the computation is in f32, or in f64 if a tensor is of f64. The variance is the mean of the squared
-// differences from the mean.
+// beta have the extent of the last axis; `{}` leaves one out. y may be x. Each tensor has a float dtype of
+// its own; the computation is in f32, or in f64 if a tensor is of f64. The variance is the mean of the
+// squared differences from the mean.
 //
 // Errors: the functions throw UserError if extents do not match, if a result overlaps an input in a way that
 // is not named here, or if several indices of a result refer to the same element. They return when the work

@@ -26,7 +26,8 @@ template <class A, int Rank> void expect_same(const ErasedView<A, Rank>& x, cons
   expects(x.cols() == y.cols(), "x's columns and y's columns");
 }
 
-// The result for a tile t of rows, whose largest element and whose sum of exponentials are `most` and `total`.
+// The result for a tile t of rows, whose largest element and whose sum of exponentials are `most` and
+// `total`.
 template <class A, class T, class M, class S>
 auto normalised(const OpVariant& v, const T& t, const M& most, const S& total) {
   Tile shifted = t - most;

@@ -4,7 +4,8 @@
 // columns; an enlarged array has twice the extent of its source. Nothing says so but the shapes, so that an
 // extent is taken for a multiple of another if it is divisible by that, and two views of equal rank have the
 // one where the other has the other, with equal or divisible extents along all other axes. A third view that
-// has both along different axes shows that they are independent: a bias of 64 elements next to 1024 rows of 64.
+// has both along different axes shows that they are independent: a bias of 64 elements next to 1024 rows of
+// 64.
 //
 //   f32[500, 256], f32[500, 8]  ->  f32[497, 224], f32[497, 7]
 //   f32[4000], f32[2000]        ->  f32[3994], f32[1997]

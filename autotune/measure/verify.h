@@ -27,9 +27,9 @@ std::optional<Twist> parse_twist(std::string_view name);
 // unknown.
 std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments, const std::vector<bool>& steers);
 
-// Gives scalars other values: floats 0.73 times theirs, 0 becomes 0.73 or 1, integers shrink. Scalars for which
-// `steers` is set keep theirs, and so do integers that are equal to an extent, divide it or are a multiple of
-// it, because they may be sizes. Returns nothing if no scalar changes.
+// Gives scalars other values: floats 0.73 times theirs, 0 becomes 0.73 or 1, integers shrink. Scalars for
+// which `steers` is set keep theirs, and so do integers that are equal to an extent, divide it or are a
+// multiple of it, because they may be sizes. Returns nothing if no scalar changes.
 std::optional<std::vector<Argument>> with_other_scalars(std::vector<Argument> arguments,
                                                         const std::vector<bool>& steers);
 

@@ -7,8 +7,9 @@
 KILN_API_BEGIN
 namespace kiln::detail {
 
-// Records d * dresult / dinput, element by element, and returns it with the type of `input`. `d`, the gradient
-// with respect to `result`, has the dtype and shape of `result`; `input` is a tile or scalar of floats.
+// Records d * dresult / dinput, element by element, and returns it with the type of `input`. `d`, the
+// gradient with respect to `result`, has the dtype and shape of `result`; `input` is a tile or scalar of
+// floats.
 //
 // Every operation on the way from `input` to `result` must be elementwise; see the rules in gradient.cpp. A
 // value of integers or bools has no derivative, so that comparisons, conversions to integers and what depends

@@ -3,8 +3,8 @@
 //
 // Every call of an entry point whose kernel has atomic operations is between begin() and end(). The calls of
 // several threads share the memory, and use atomic operations. A call whose launch has one thread may be the
-// sole one instead: the calls of other launches that have atomic operations then wait until it ends. So such a
-// call must end by itself: its programs never wait for others. Threads that had to wait make the next calls
+// sole one instead: the calls of other launches that have atomic operations then wait until it ends. So such
+// a call must end by itself: its programs never wait for others. Threads that had to wait make the next calls
 // share, so that launches in several streams do not run one after the other.
 #pragma once
 

@@ -69,8 +69,8 @@ private:
   TileRef<A, Rank, S> at_;
 };
 
-// Records sum + dot(a, b). Tiles of different dtypes, and all if the sum is of f64, are cast to the dtype that
-// both fit: f32 or f64.
+// Records sum + dot(a, b). Tiles of different dtypes, and all if the sum is of f64, are cast to the dtype
+// that both fit: f32 or f64.
 Handle record_dot(Handle a, Handle b, Handle sum, const kiln::detail::TypeInfo& result);
 template <class A, class M, class K, class N, auto... D>
 Tile<A, D...> dot_erased(const StoredTile<kiln::detail::Shape<M, K>>& a,

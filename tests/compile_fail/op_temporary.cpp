@@ -3,5 +3,6 @@
 using namespace kiln;
 
 void f(Stream& stream, Tensor<float, 2>& y) {
-  ops::softmax(stream, Tensor<float, 2>::zeros({2, 3}), y); // expect: a temporary Tensor is gone before the op runs
+  ops::softmax(stream, Tensor<float, 2>::zeros({2, 3}),
+               y); // expect: a temporary Tensor is gone before the op runs
 }

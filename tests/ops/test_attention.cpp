@@ -16,7 +16,9 @@ constexpr double tolerance = std::is_same_v<T, bf16>  ? 0x1p-6
                                                       : 3e-5;
 
 // An emulated GPU takes smaller problems.
-std::int64_t tokens(std::int64_t most) { return test_device().is_emulated() ? std::min<std::int64_t>(most, 90) : most; }
+std::int64_t tokens(std::int64_t most) {
+  return test_device().is_emulated() ? std::min<std::int64_t>(most, 90) : most;
+}
 
 // What the reference computes besides the softmax of scaled products.
 struct Reference {
