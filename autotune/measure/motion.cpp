@@ -188,9 +188,18 @@ void Motion::find_medians(std::span<const unsigned char> values) {
     large_ += spread(i) > 0 && is_large(spread(i), std::abs(value));
     if (i % stride == 0) by_binade[binade_of(value)].push_back(spread(i));
   }
+  // Differences of large terms may be small by chance: where few elements have a magnitude, those of larger
+  // ones count, too.
+  constexpr std::size_t few = 8, most_binades = 24;
   medians_.clear();
-  for (auto& spreads : by_binade)
+  for (std::size_t b = 0; b < by_binade.size(); ++b) {
+    std::vector<double> spreads = by_binade[b];
+    for (std::size_t above = b + 1; !spreads.empty() && b > 0 && spreads.size() < few &&
+                                    above < by_binade.size() && above <= b + most_binades;
+         ++above)
+      spreads.insert(spreads.end(), by_binade[above].begin(), by_binade[above].end());
     medians_.push_back(take_median(spreads));
+  }
 }
 
 void Motion::settle(std::span<const unsigned char> values) {

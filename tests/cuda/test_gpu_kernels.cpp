@@ -150,7 +150,8 @@ TEMPLATE_TEST_CASE("products of ragged matrices, with tensor cores where they fi
     run_on(
         gpu.device(),
         [&](Stream& s, auto av, auto bv, auto cv) {
-          ops::detail::matmul_kernel.launch(s, config, {DType::F32, 0},
+          ops::detail::matmul_kernel.launch(s, config,
+                                            {std::is_same_v<T, double> ? DType::F64 : DType::F32, 0},
                                             {ops::Input(av), ops::Input(bv), ops::Output(cv)});
         },
         a.view(), b.view(), c.view());

@@ -17,6 +17,7 @@
 #include <kiln/jit/runtime/device.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <memory>
 #include <mutex>
@@ -245,8 +246,12 @@ ThreadPool::~ThreadPool() = default;
 
 // Never destroyed, because launches may be in flight while the process exits.
 ThreadPool& ThreadPool::shared() {
+  static std::atomic<ThreadPool*> known{nullptr};
+  if (ThreadPool* pool = known.load(std::memory_order_acquire)) return *pool;
+  const HoldsForks no_fork; // a child of a fork meanwhile would wait for the construction for ever
   static auto* pool = new ThreadPool(Device::cpu().properties().num_threads,
                                      thread_budget().limited_by_quota ? Pinning::Off : Pinning::On);
+  known.store(pool, std::memory_order_release);
   return *pool;
 }
 
