@@ -2,8 +2,7 @@
 #include <kiln/ops/attention.h>
 
 #include <kiln/dsl/detail/mask_bounds.h>
-#include <kiln/jit/base/log.h>
-#include <kiln/ops/detail/axes.h>
+#include <kiln/ops/detail/batches.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/erased_view.h>
 #include <kiln/ops/detail/op_kernel.h>
@@ -231,23 +230,6 @@ void launch(const detail::StreamAt& at, const Call& c) {
   attention_kernel.launch(at, config, c.variant, list);
 }
 
-// Launches a kernel for each index of the axes in front of the last batch axis.
-void launch_batches(const detail::StreamAt& at, Call c) {
-  if (c.q.rank == 4) return launch(at, c);
-  Call part = c;
-  for (Array* x : part.batched())
-    detail::drop_axis(*x, 0);
-  std::int64_t batches = 1;
-  for (int i = 0; i < part.q.rank - 3; ++i)
-    batches *= part.q.extents[i];
-  for (std::int64_t i = 0; i < c.q.extents[0]; ++i) {
-    launch_batches(at, part);
-    part.first_batch += batches;
-    for (std::size_t x = 0; x < c.batched().size(); ++x)
-      detail::advance(*part.batched()[x], c.batched()[x]->strides[0]);
-  }
-}
-
 } // namespace
 
 void detail::attention(StreamAt stream, const Input& q, const Input& k, const Input& v, const Output& o,
@@ -320,12 +302,8 @@ void detail::attention(StreamAt stream, const Input& q, const Input& k, const In
   for (Array* x : c.batched())
     if (x->rank < 4) pad_rank(*x, 4);
   // In the given order, because the lambdas get the numbers of batches.
-  const int outer = merge_outer({&c.o, &c.q, &c.k, &c.v, &c.lse}, 3, MergeOrder::as_given);
-  if (outer > 1 && log_enabled(LogLevel::Info))
-    log_info(std::string(op) +
-             ": the batch axes of these strides do not merge to one, so that there is a launch for "
-             "each index of the others; contiguous tensors are faster");
-  launch_batches(stream, c);
+  merge_batches(op, {&c.o, &c.q, &c.k, &c.v, &c.lse}, 3, MergeOrder::as_given);
+  launch_batches(c, 3, [&](const Call& part) { launch(stream, part); });
 }
 
 } // namespace kiln::ops

@@ -43,8 +43,6 @@
 #include <kiln/ops/detail/stream_at.h>
 #include <kiln/ops/dims.h>
 
-#include <tuple>
-
 KILN_API_BEGIN
 namespace kiln::ops {
 

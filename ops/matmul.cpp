@@ -2,10 +2,9 @@
 // `kiln`.
 #include <kiln/ops/matmul.h>
 
-#include <kiln/jit/base/log.h>
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/activate.h>
-#include <kiln/ops/detail/axes.h>
+#include <kiln/ops/detail/batches.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/erased_view.h>
 #include <kiln/ops/detail/kernels.h>
@@ -135,7 +134,7 @@ struct Product {
   std::int64_t first_batch = 0;
 
   bool has(std::uint32_t option) const { return (variant.options & option) != 0; }
-  std::array<Array*, 5> all() { return {&c, &a, &b, &times, &residual}; } // without the bias
+  std::array<Array*, 5> batched() { return {&c, &a, &b, &times, &residual}; } // without the bias
 };
 
 // The names of the operands in errors.
@@ -200,20 +199,6 @@ void launch(const detail::StreamAt& at, const Product& p) {
   (rows == 0 ? detail::matmul_kernel : batched_kernel).launch(at, *config, p.variant, list);
 }
 
-// Launches a kernel for each index of the axes in front of the last batch axis.
-void launch_batches(const detail::StreamAt& at, Product p) {
-  if (p.c.rank == 3) return launch(at, p);
-  Product part = p;
-  for (Array* x : part.all())
-    detail::drop_axis(*x, 0);
-  for (std::int64_t i = 0; i < p.c.extents[0]; ++i) {
-    launch_batches(at, part);
-    part.first_batch += part.c.size() / (part.c.extents[part.c.rank - 1] * part.c.extents[part.c.rank - 2]);
-    for (std::size_t x = 0; x < p.all().size(); ++x)
-      detail::advance(*part.all()[x], p.all()[x]->strides[0]);
-  }
-}
-
 void multiply(const Names& names, const detail::StreamAt& at, const Input& a, const Input& b, const Output& c,
               const Input& bias, const MatmulOptions& options, const detail::Hook* hook = nullptr,
               const Input* views = nullptr) {
@@ -270,17 +255,13 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   if (p.c.size() == 0) return;
   const auto order =
       hook ? detail::MergeOrder::as_given : detail::MergeOrder::by_stride; // at.batch counts them
-  const int batches = detail::merge_outer({&p.c, &p.a, &p.b, &p.times, &p.residual}, 2, order);
+  const int batches = detail::merge_batches(names.op, {&p.c, &p.a, &p.b, &p.times, &p.residual}, 2, order);
   if (batches == 1 && !hook && (p.c.extents[0] == 1 || batch_is_rows(p))) {
-    for (Array* x : p.all())
+    for (Array* x : p.batched())
       detail::drop_axis(*x, x != &p.b && x->extents[1] == 1 && x->extents[0] != 1 ? 1 : 0);
     return launch(at, p);
   }
-  if (batches > 1 && log_enabled(LogLevel::Info))
-    log_info(std::string(names.op) +
-             ": the batch axes of these strides do not merge to one, so that there is a "
-             "launch for each index of the others; contiguous tensors are faster");
-  launch_batches(at, p);
+  detail::launch_batches(p, 2, [&](const Product& part) { launch(at, part); });
 }
 
 } // namespace

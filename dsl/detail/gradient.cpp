@@ -55,6 +55,14 @@ struct Rule {
   Formula operands[3] = {};
 };
 
+// The gradient of a minimum or maximum goes to the operand that is chosen, and to b if they are equal.
+template <Opcode Chosen> Term to_a_if(const Known& k) {
+  return k.a.compare(Chosen, k.b).where(k.g, k.g.constant(0));
+}
+template <Opcode Chosen> Term to_b_unless(const Known& k) {
+  return k.a.compare(Chosen, k.b).where(k.g.constant(0), k.g);
+}
+
 #define KILN_D(expression) [](const Known& k) -> Term { return expression; }
 const Rule rules[] = {
     {Opcode::Neg, {KILN_D(-k.g)}},
@@ -92,18 +100,10 @@ const Rule rules[] = {
       KILN_D(k.g*(k.y* k.a.apply(Opcode::Log)))}},
     {Opcode::Atan2,
      {KILN_D(k.g * (k.b / (k.a * k.a + k.b * k.b))), KILN_D(-(k.g*(k.a / (k.a * k.a + k.b * k.b))))}},
-    {Opcode::Min,
-     {KILN_D(k.a.compare(Opcode::Lt, k.b).where(k.g, k.g.constant(0))),
-      KILN_D(k.a.compare(Opcode::Lt, k.b).where(k.g.constant(0), k.g))}},
-    {Opcode::Max,
-     {KILN_D(k.a.compare(Opcode::Gt, k.b).where(k.g, k.g.constant(0))),
-      KILN_D(k.a.compare(Opcode::Gt, k.b).where(k.g.constant(0), k.g))}},
-    {Opcode::MinNan,
-     {KILN_D(k.a.compare(Opcode::Lt, k.b).where(k.g, k.g.constant(0))),
-      KILN_D(k.a.compare(Opcode::Lt, k.b).where(k.g.constant(0), k.g))}},
-    {Opcode::MaxNan,
-     {KILN_D(k.a.compare(Opcode::Gt, k.b).where(k.g, k.g.constant(0))),
-      KILN_D(k.a.compare(Opcode::Gt, k.b).where(k.g.constant(0), k.g))}},
+    {Opcode::Min, {to_a_if<Opcode::Lt>, to_b_unless<Opcode::Lt>}},
+    {Opcode::Max, {to_a_if<Opcode::Gt>, to_b_unless<Opcode::Gt>}},
+    {Opcode::MinNan, {to_a_if<Opcode::Lt>, to_b_unless<Opcode::Lt>}},
+    {Opcode::MaxNan, {to_a_if<Opcode::Gt>, to_b_unless<Opcode::Gt>}},
     {Opcode::Fma, {KILN_D(k.g * k.b), KILN_D(k.g* k.a), KILN_D(k.g)}},
     {Opcode::Select,
      {nullptr, KILN_D(k.a.where(k.g, k.g.constant(0))), KILN_D(k.a.where(k.g.constant(0), k.g))}},

@@ -24,6 +24,12 @@ struct Truth {
 // Results beyond this are not trusted, so that sums and products of i64 cannot wrap around.
 constexpr std::int64_t most = std::int64_t{1} << 62, most_factor = std::int64_t{1} << 31;
 
+// Whether the elements of the result are those of the operand, at other places.
+bool keeps_elements(Opcode code) {
+  return code == Opcode::Splat || code == Opcode::Broadcast || code == Opcode::ExpandDims ||
+         code == Opcode::Squeeze || code == Opcode::Permute || code == Opcode::Reshape;
+}
+
 class Interpreter {
 public:
   explicit Interpreter(Recording& r) : r_(r) {}
@@ -125,14 +131,9 @@ private:
     }
     if (!v->def) return by_reduction(v);
     const ir::Op& o = *v->def;
+    if (keeps_elements(o.code)) return interval(o.operand(0));
     const auto operand = [&](int i) { return interval(o.operand(i)); };
     switch (o.code) {
-    case Opcode::Splat:
-    case Opcode::Broadcast:
-    case Opcode::ExpandDims:
-    case Opcode::Squeeze:
-    case Opcode::Permute:
-    case Opcode::Reshape: return operand(0);
     case Opcode::Arange: {
       Value* start = number(o.integer("start"));
       return {start, op(Opcode::Sub, op(Opcode::Add, start, size_of_axis(v->type.shape[0])), number(1)),
@@ -222,13 +223,8 @@ private:
     if (v->type.is_scalar()) return {v, v};
     if (!v->def) return truth_by_reduction(v);
     const ir::Op& o = *v->def;
+    if (keeps_elements(o.code)) return truth(o.operand(0));
     switch (o.code) {
-    case Opcode::Splat:
-    case Opcode::Broadcast:
-    case Opcode::ExpandDims:
-    case Opcode::Squeeze:
-    case Opcode::Permute:
-    case Opcode::Reshape: return truth(o.operand(0));
     case Opcode::Not: {
       const Truth a = truth(o.operand(0));
       return {invert(a.all), invert(a.any)};

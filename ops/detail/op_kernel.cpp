@@ -122,13 +122,6 @@ std::shared_ptr<ir::Kernel> OpKernel::record(const Config& config, const OpVaria
   return kiln::detail::record(*made(variant, arguments).handle, config);
 }
 
-int OpKernel::recorded() const {
-  int count = 0;
-  for (const Made* m = first_.load(std::memory_order_acquire); m; m = m->next)
-    ++count;
-  return count;
-}
-
 DType compute_dtype(std::initializer_list<const Array*> arrays) {
   const bool wide =
       std::any_of(arrays.begin(), arrays.end(), [](const Array* a) { return a->dtype == DType::F64; });

@@ -92,8 +92,6 @@ public:
   // Records the kernel for arguments of these dtypes and ranks.
   std::shared_ptr<ir::Kernel> record(const Config& config, const OpVariant& variant,
                                      const OpArguments& arguments) const;
-  // The number of combinations that were launched or recorded.
-  int recorded() const;
 
 private:
   struct KILN_INTERNAL Made;
