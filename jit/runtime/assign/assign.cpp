@@ -6,12 +6,11 @@
 #include <kiln/jit/base/options.h>
 #include <kiln/jit/runtime/assign/assign_kernel.h>
 #include <kiln/jit/runtime/assign/assign_plan.h>
-#include <kiln/jit/runtime/buffer.h>
 #include <kiln/jit/runtime/cpu/run_kernel.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
-#include <kiln/jit/runtime/cuda/stream_memory.h>
 #include <kiln/jit/runtime/kernel/compile.h>
 #include <kiln/jit/runtime/reach.h>
+#include <kiln/jit/runtime/stream_memory.h>
 
 #include <memory>
 #include <mutex>
@@ -65,64 +64,51 @@ AssignVariants& variants_of(AssignSite& site) {
   return *code;
 }
 
-// The payload of a command: one kernel, or two with a temporary between them.
-//   words: the temporary or null, then for each kernel: its code, number of argument words, grid, arguments
-class Payload {
+// One kernel and its arguments.
+//   words: the code, the grid, the arguments
+class Launch {
 public:
-  void add(AssignPlan& plan, AssignSite& site, const AssignOperand* operands, Device device,
-           const Location& here) {
+  Launch(AssignPlan& plan, AssignSite& site, const AssignOperand* operands, Device device,
+         const Location& here)
+      : rank_(plan.rank), small_(plan.elements <= small_elements) {
     choose_tile(plan, device);
     AssignKey key;
     make_key(key, plan);
     AssignVariants& variants = variants_of(site);
-    const CompiledKernel* code = variants.find(key, plan.view_count, device);
-    if (!code) code = &compile(variants, site, key, plan.view_count, device, here);
-    std::uint64_t* head = words_ + count_;
-    head[0] = reinterpret_cast<std::uintptr_t>(code);
+    code_ = variants.find(key, plan.view_count, device);
+    if (!code_) code_ = &compile(variants, site, key, plan.view_count, device, here);
+    words_[0] = reinterpret_cast<std::uintptr_t>(code_);
     for (int a = 0; a < plan.rank; ++a)
-      head[2 + a] = static_cast<std::uint64_t>((plan.extents[a] - 1) / plan.tile_elements(a) + 1);
-    int packed = pack_assign(head + 2 + plan.rank, site, plan, operands, here);
-    head[1] = static_cast<std::uint64_t>(packed);
-    count_ += 2 + plan.rank + packed;
-    ++kernels_;
+      words_[1 + a] = static_cast<std::uint64_t>((plan.extents[a] - 1) / plan.tile_elements(a) + 1);
+    count_ = 1 + plan.rank + pack_assign(words_ + 1 + plan.rank, site, plan, operands, here);
   }
-  void enqueue(Stream& stream, std::unique_ptr<Buffer> temporary, bool small) {
-    words_[0] = reinterpret_cast<std::uintptr_t>(temporary.get());
+
+  void enqueue(Stream& stream, const Location& here) {
+    if (stream.device().kind() == DeviceKind::Cuda) { // where kernels are commands of the driver
+      cuda::launch(stream, *code_->cuda, words_ + 1 + rank_,
+                   {reinterpret_cast<std::int64_t*>(words_ + 1), static_cast<std::size_t>(rank_)},
+                   SourceLocation(here));
+      return;
+    }
     const bool emulated = stream.device().is_emulated();
     stream.enqueue(execute, words_, static_cast<std::size_t>(count_) * sizeof(std::uint64_t),
-                   {.small = small && !emulated});
-    temporary.release(); // the command owns it now
+                   {.small = small_ && !emulated});
     if (emulated && options().debug) stream.synchronize();
-  }
-  // Launches on a stream of a CUDA device, where kernels are commands of the driver.
-  void launch(Stream& stream, const Location& here) {
-    std::uint64_t* words = words_ + 1;
-    for (int kernel = 0; kernel < kernels_; ++kernel) {
-      auto& code = *reinterpret_cast<const CompiledKernel*>(words[0]);
-      const std::size_t rank = code.grid.size();
-      cuda::launch(stream, *code.cuda, words + 2 + rank, {reinterpret_cast<std::int64_t*>(words + 2), rank},
-                   SourceLocation(here));
-      words += 2 + rank + words[1];
-    }
   }
 
 private:
   static void execute(void* payload, CommandAction action) {
-    auto* words = static_cast<const std::uint64_t*>(payload);
-    std::unique_ptr<Buffer> temporary(reinterpret_cast<Buffer*>(words[0]));
     if (action == CommandAction::Discard) return;
-    ++words;
-    for (int kernel = 0; kernel < (temporary ? 2 : 1); ++kernel) {
-      auto& code = *reinterpret_cast<const CompiledKernel*>(words[0]);
-      int rank = static_cast<int>(code.grid.size());
-      auto* grid = reinterpret_cast<const std::int64_t*>(words + 2);
-      run_kernel(code, grid, rank, words + 2 + rank);
-      words += 2 + static_cast<std::uint64_t>(rank) + words[1];
-    }
+    auto* words = static_cast<const std::uint64_t*>(payload);
+    auto& code = *reinterpret_cast<const CompiledKernel*>(words[0]);
+    const int rank = static_cast<int>(code.grid.size());
+    run_kernel(code, reinterpret_cast<const std::int64_t*>(words + 1), rank, words + 1 + rank);
   }
 
-  int count_ = 1, kernels_ = 0;
-  std::uint64_t words_[1 + 2 * (2 + max_rank) + max_assign_words + 2 * (1 + 2 * max_rank)];
+  const CompiledKernel* code_;
+  int rank_, count_;
+  bool small_;
+  std::uint64_t words_[1 + max_rank + max_assign_words];
 };
 
 // Computes the same expression into a temporary, and copies the temporary to the output.
@@ -130,13 +116,7 @@ void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, c
                            const Location& here) {
   const Device device = stream.device();
   const int bytes = size_of(site.out);
-  const bool on_cuda = device.kind() == DeviceKind::Cuda;
-  std::unique_ptr<Buffer> temporary;
-  std::optional<cuda::StreamMemory> ordered;
-  if (on_cuda)
-    ordered.emplace(stream, plan.elements * bytes, here);
-  else
-    temporary = std::make_unique<Buffer>(device, plan.elements * bytes, here);
+  StreamMemory temporary(stream, plan.elements * bytes, here);
   AssignPlan copy;
   copy.rank = plan.rank;
   copy.elements = plan.elements;
@@ -148,19 +128,17 @@ void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, c
     plan.out.strides[a] = copy.views[0].strides[a] = stride;
     stride *= plan.extents[a];
   }
-  plan.out.data = copy.views[0].data = static_cast<char*>(on_cuda ? ordered->data() : temporary->data());
+  plan.out.data = copy.views[0].data = static_cast<char*>(temporary.data());
   AssignSite& copy_site = bytes == 1   ? assign_site<std::uint8_t, ViewLeaf<std::uint8_t, 1>>
                           : bytes == 2 ? assign_site<std::uint16_t, ViewLeaf<std::uint16_t, 1>>
                           : bytes == 4 ? assign_site<std::uint32_t, ViewLeaf<std::uint32_t, 1>>
                                        : assign_site<std::uint64_t, ViewLeaf<std::uint64_t, 1>>;
   copy.out.dtype = copy.views[0].dtype = copy_site.out;
   copy.views[0].along_rows = AlongRows::All;
-  Payload payload;
-  payload.add(plan, site, operands, device, here);
-  payload.add(copy, copy_site, nullptr, device, here);
-  if (!on_cuda) return payload.enqueue(stream, std::move(temporary), plan.elements <= small_elements);
-  payload.launch(stream, here);
-  ordered->free();
+  Launch computing(plan, site, operands, device, here), copying(copy, copy_site, nullptr, device, here);
+  computing.enqueue(stream, here);
+  copying.enqueue(stream, here);
+  temporary.free();
 }
 
 [[gnu::cold]] void refuse_memory(const std::string& what, const void* memory, Device device,
@@ -191,10 +169,7 @@ void run_assign(Stream& stream, AssignSite& site, const AssignTarget& out, const
   if (plan.elements == 0) return;
   if (memories_differ()) check_memory(plan, site, stream.device(), here);
   if (needs_temporary(plan)) return run_through_temporary(stream, site, plan, operands, here);
-  Payload payload;
-  payload.add(plan, site, operands, stream.device(), here);
-  if (stream.device().kind() == DeviceKind::Cuda) return payload.launch(stream, here);
-  payload.enqueue(stream, nullptr, plan.elements <= small_elements);
+  Launch(plan, site, operands, stream.device(), here).enqueue(stream, here);
 }
 
 } // namespace kiln::detail
