@@ -12,6 +12,7 @@
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/cli/support/example.h>
 #include <kiln/jit/runtime/kernel/kernel_core.h>
+#include <kiln/jit/runtime/rehearsing.h>
 
 #include <algorithm>
 #include <atomic>
@@ -286,8 +287,10 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const std::uint64_t changes = Database::standard().changes();
   const bool searches = state.mode() == Mode::tune || state.mode() == Mode::online;
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode());
-  bool left_out = false;
-  if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
+  const bool rehearsing = kiln::detail::Rehearsing::current(); // there is nothing to measure
+  bool left_out = rehearsing;
+  if (!rehearsing && state.mode() == Mode::online && (!picked.known || picked.stale) &&
+      !is_empty(task.problem))
     left_out = !search_in_background(
         task, picked.config, state.search_options(picked),
         [state = state_, key, task, layouts, device](const Config& config) {
@@ -331,7 +334,8 @@ void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* gr
                        std::uint64_t* words) const {
   const std::uint64_t layouts = kernel_->check_arguments(words, SourceLocation(at));
   Chosen chosen = choose(words, layouts, stream, grid);
-  if (state_->mode() == Mode::tune && !chosen.searched && (!chosen.picked.known || chosen.picked.stale))
+  if (state_->mode() == Mode::tune && !kiln::detail::Rehearsing::current() && !chosen.searched &&
+      (!chosen.picked.known || chosen.picked.stale))
     chosen = search_for(stream, words, layouts, grid);
   if (!grid && chosen.grid) grid = &*chosen.grid;
   kiln::detail::launch(*kernel_, stream, at, chosen.launch, grid, words);
@@ -339,6 +343,9 @@ void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* gr
 
 Tuning TunedCore::tune(std::uint64_t* words, Stream& stream, const Grid* grid, const TuneOptions& options,
                        SourceLocation site) const {
+  if (kiln::detail::Rehearsing::current())
+    throw UserError(site,
+                    "tune() measures launches, and a rehearsal runs none; call it outside of rehearse()");
   const std::uint64_t layouts = kernel_->check_arguments(words, site);
   const std::string& name = options.key.empty() ? key_ : options.key;
   Task task = state_->task_of(words, layouts, stream.device(), grid, name);

@@ -59,7 +59,8 @@ public:
       if (masked) seen = where(visible(at, n), seen, lowest);
       Tile next = max(top, max(seen, KEYS, keep));
       Tile shift = where(next == lowest, A(0), next);
-      Tile factor = exp(top - shift), weights = exp(seen - shift);
+      Tile factor = exp(top - shift);
+      Tile weights = exp(seen - shift);
       const auto values = v_.tile(at.batch, at.key_head, n, e).load_as_stored();
       Tile<A, QUERIES, VALUES> scaled = acc * factor;
       return state(next, Tile(total * factor + sum(weights, KEYS, keep)),

@@ -10,6 +10,7 @@
 #include <kiln/jit/runtime/event.h>
 #include <kiln/jit/runtime/kernel/compile_policy.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
+#include <kiln/jit/runtime/rehearsal.h>
 #include <kiln/jit/runtime/stream.h>
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/jit/runtime/tensor_view.h>

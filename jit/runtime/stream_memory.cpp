@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/cuda/memory.h>
 #include <kiln/jit/runtime/cuda/queue.h>
+#include <kiln/jit/runtime/rehearsing.h>
 
 #include <string>
 #include <utility>
@@ -21,6 +22,11 @@ void free_buffer(void* payload, CommandAction) { static_cast<Buffer*>(payload)->
 StreamMemory::StreamMemory(Stream& stream, std::int64_t bytes, std::source_location here)
     : stream_(stream), bytes_(bytes) {
   if (bytes == 0) return;
+  if (kiln::detail::Rehearsing* rehearsing = kiln::detail::Rehearsing::current()) {
+    rehearsing->allocate(bytes);
+    data_ = kiln::detail::stand_in_memory(bytes);
+    return;
+  }
   if (stream.device().kind() != DeviceKind::Cuda) {
     buffer_ = Buffer(stream.device(), bytes, here);
     data_ = buffer_.data();
@@ -39,6 +45,10 @@ StreamMemory::StreamMemory(Stream& stream, std::int64_t bytes, std::source_locat
 
 void StreamMemory::free() {
   if (!data_) return;
+  if (kiln::detail::is_stand_in(reinterpret_cast<std::uintptr_t>(data_))) {
+    data_ = nullptr;
+    return kiln::detail::Rehearsing::current()->free(bytes_);
+  }
   if (stream_.device().kind() == DeviceKind::Cuda) {
     const auto pointer = reinterpret_cast<cuda::DevicePointer>(std::exchange(data_, nullptr));
     allocator_of(stream_).free_async(cuda::queue_of(stream_), pointer, static_cast<std::uint64_t>(bytes_));

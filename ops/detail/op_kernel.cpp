@@ -2,11 +2,14 @@
 #include <kiln/ops/detail/op_kernel.h>
 
 #include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/runtime/kernel/compile.h>
+#include <kiln/jit/runtime/rehearsing.h>
 #include <kiln/ops/detail/kernels.h>
 
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace kiln::ops::detail {
@@ -104,12 +107,31 @@ struct Words {
   alignas(16) std::uint64_t block[launch_header_words + max_words + 1];
 };
 
+// Names the call of the op instead of a kernel that the user did not write.
+[[noreturn]] void refuse_compile(const char* kernel, const StreamAt& at, const Config& config,
+                                 const OpArguments& arguments) {
+  std::string sizes;
+  for (const OpArgument& a : arguments)
+    if (const Array* array = a.array)
+      sizes += (sizes.empty() ? "" : ", ") +
+               kiln::detail::text_of_array(name(array->dtype), array->rank, array->extents, array->strides);
+  throw UserError(SourceLocation(at.site),
+                  std::string("the op's kernel \"") + kernel + "\" is not compiled for (" + sizes +
+                      ") with the config {" + config.to_string() + "} on " + to_string(at.stream.device()) +
+                      ", and the compile policy forbids compiling it; rehearse a call with these sizes first "
+                      "(rehearse() in kiln/jit/runtime/rehearsal.h), or ship the cache folder");
+}
+
 } // namespace
 
 void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant& variant,
                       const OpArguments& arguments, const Grid* grid) const {
   Words words(arguments);
-  kiln::detail::launch(*made(variant, arguments).handle, at.stream, at.site, config, grid, words.first());
+  try {
+    kiln::detail::launch(*made(variant, arguments).handle, at.stream, at.site, config, grid, words.first());
+  } catch (const CompileForbidden&) {
+    refuse_compile(name_, at, config, arguments);
+  }
 }
 
 void OpKernel::interpret(const Config& config, const OpVariant& variant, const OpArguments& arguments) const {

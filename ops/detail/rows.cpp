@@ -1,7 +1,7 @@
 // Chooses between the kernels for matrices and those for arrays that are none.
 #include <kiln/ops/detail/rows.h>
 
-#include <kiln/jit/base/log.h>
+#include <kiln/jit/runtime/rehearsing.h>
 
 #include <string>
 
@@ -9,10 +9,10 @@ namespace kiln::ops::detail {
 
 bool merge_rows(const char* op, std::initializer_list<Array*> arrays) {
   if (merge_outer(arrays, 1) == 1) return true;
-  if (log_enabled(LogLevel::Info))
-    log_info(std::string(op) +
-             ": the outer axes of these strides do not merge to one, so that rows are found "
-             "by division; contiguous tensors are faster");
+  if (kiln::detail::notes_paths())
+    kiln::detail::note_path(std::string(op) +
+                            ": the outer axes of these strides do not merge to one, so that rows are found "
+                            "by division; contiguous tensors are faster");
   for (Array* a : arrays)
     pad_rank(*a, 8);
   return false;

@@ -10,8 +10,10 @@
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 #include <kiln/jit/runtime/kernel/compile.h>
 #include <kiln/jit/runtime/reach.h>
+#include <kiln/jit/runtime/rehearsing.h>
 #include <kiln/jit/runtime/stream_memory.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -83,7 +85,10 @@ public:
     count_ = 1 + plan.rank + pack_assign(words_ + 1 + plan.rank, site, plan, operands, here);
   }
 
-  void enqueue(Stream& stream, const Location& here) {
+  void enqueue(Stream& stream, const AssignPlan& plan, const Location& here) {
+    if (Rehearsing* rehearsing = Rehearsing::current())
+      return rehearsing->add(rehearsed(plan, stream.device()));
+    refuse_stand_ins(plan, here);
     if (stream.device().kind() == DeviceKind::Cuda) { // where kernels are commands of the driver
       cuda::launch(stream, *code_->cuda, words_ + 1 + rank_,
                    {reinterpret_cast<std::int64_t*>(words_ + 1), static_cast<std::size_t>(rank_)},
@@ -97,6 +102,24 @@ public:
   }
 
 private:
+  RehearsedLaunch rehearsed(const AssignPlan& plan, Device device) const {
+    const auto* grid = reinterpret_cast<const std::int64_t*>(words_ + 1);
+    RehearsedLaunch launch{"assign", device, {}, {grid, grid + rank_}, {}};
+    const auto add = [&](const AssignPlan::View& view) {
+      launch.arguments.push_back(text_of_array(name(view.dtype), plan.rank, plan.extents, view.strides));
+    };
+    add(plan.out);
+    std::for_each(plan.views, plan.views + plan.view_count, add);
+    return launch;
+  }
+  static void refuse_stand_ins(const AssignPlan& plan, const Location& here) {
+    const auto is = [](const AssignPlan::View& view) {
+      return is_stand_in(reinterpret_cast<std::uintptr_t>(view.data));
+    };
+    if (is(plan.out) || std::any_of(plan.views, plan.views + plan.view_count, is))
+      throw UserError(here, "assign: a tensor is a stand-in, which has no memory; call it inside of "
+                            "rehearse()");
+  }
   static void execute(void* payload, CommandAction action) {
     if (action == CommandAction::Discard) return;
     auto* words = static_cast<const std::uint64_t*>(payload);
@@ -136,8 +159,8 @@ void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, c
   copy.out.dtype = copy.views[0].dtype = copy_site.out;
   copy.views[0].along_rows = AlongRows::All;
   Launch computing(plan, site, operands, device, here), copying(copy, copy_site, nullptr, device, here);
-  computing.enqueue(stream, here);
-  copying.enqueue(stream, here);
+  computing.enqueue(stream, plan, here);
+  copying.enqueue(stream, copy, here);
   temporary.free();
 }
 
@@ -147,6 +170,7 @@ void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, c
 }
 
 void check_memory(const AssignPlan& plan, const AssignSite& site, Device device, const Location& here) {
+  if (Rehearsing::current()) return;
   if (!is_reachable(plan.out.data, device)) refuse_memory("the output", plan.out.data, device, here);
   int view = 0;
   for (int i = 0; i < site.leaf_count; ++i) {
@@ -169,7 +193,7 @@ void run_assign(Stream& stream, AssignSite& site, const AssignTarget& out, const
   if (plan.elements == 0) return;
   if (memories_differ()) check_memory(plan, site, stream.device(), here);
   if (needs_temporary(plan)) return run_through_temporary(stream, site, plan, operands, here);
-  Launch(plan, site, operands, stream.device(), here).enqueue(stream, here);
+  Launch(plan, site, operands, stream.device(), here).enqueue(stream, plan, here);
 }
 
 } // namespace kiln::detail

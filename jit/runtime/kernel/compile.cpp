@@ -79,6 +79,8 @@ public:
       if (!c_.keep.generated() && from_disk()) return result_;
       ask_policy();
       compile();
+    } catch (const CompileForbidden&) {
+      throw;
     } catch (const UserError& e) {
       throw with_place(e, request_.where, request_.recorded.name);
     } catch (const TargetError& e) {
@@ -136,8 +138,8 @@ private:
                        request_.config.to_string() + "}, layout classes (" + text_of(request_.layouts) +
                        ") on " + to_string(request_.device);
     if (compile_policy() == CompilePolicy::forbid)
-      throw UserError(request_.where, what + ", and the compile policy forbids compiling it; call warm_up "
-                                             "first, or ship the cache folder");
+      throw CompileForbidden(request_.where, what + ", and the compile policy forbids compiling it; call "
+                                                    "warm_up first, or ship the cache folder");
     log_warning(what + " and is compiled now");
   }
 

@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <kiln/dsl/error.h>
 #include <kiln/dsl/ir/expectations.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/facts/grouped_product.h>
@@ -21,6 +22,12 @@ struct KernelCode;
 namespace emulated {
 struct KernelCode;
 }
+
+// The compile policy forbids a compilation.
+class CompileForbidden : public UserError {
+public:
+  using UserError::UserError;
+};
 
 // The code of a kernel for one device, one config and one layout class per view. It is immutable and
 // therefore thread-safe.

@@ -1,7 +1,11 @@
 // Checks the arguments of every launch, and finds the layout classes of views.
 #include <kiln/jit/runtime/kernel/kernel_core.h>
 
+#include <kiln/jit/runtime/rehearsing.h>
+
 #include <algorithm>
+#include <bit>
+#include <fmt/format.h>
 #include <string>
 
 namespace kiln::detail {
@@ -17,6 +21,16 @@ std::string list(const std::uint64_t* values, int count) {
   for (int i = 0; i < count; ++i)
     text += (i ? ", " : "") + std::to_string(static_cast<std::int64_t>(values[i]));
   return text + "}";
+}
+
+std::string number_text(DType dtype, std::uint64_t bits) {
+  const std::uint64_t width = 8 * static_cast<std::uint64_t>(size_of(dtype));
+  if (dtype == DType::F64) return fmt::format("{}", std::bit_cast<double>(bits));
+  if (dtype == DType::F32) return fmt::format("{}", std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  if (is_float(dtype)) return fmt::format("{} of bits {:#x}", name(dtype), bits);
+  if (is_signed(dtype))
+    return std::to_string(static_cast<std::int64_t>(bits << (64 - width)) >> (64 - width));
+  return std::to_string(bits);
 }
 
 constexpr const char* class_names[] = {"Any", "Unit", "Aligned"};
@@ -99,10 +113,36 @@ std::uint64_t KernelCore::check_arguments(std::uint64_t* words, SourceLocation s
   return classes;
 }
 
+bool KernelCore::any_stand_in(const std::uint64_t* words) const {
+  bool any = false;
+  for (const Parameter& p : parameters_)
+    any |= p.view >= 0 && is_stand_in(words[p.first_word]);
+  return any;
+}
+
+std::vector<std::string> KernelCore::texts_of(const std::uint64_t* words) const {
+  std::vector<std::string> texts;
+  for (const Parameter& p : parameters_) {
+    const std::uint64_t* word = words + p.first_word;
+    const std::string dtype(kiln::name(p.info.dtype));
+    if (p.info.kind == ParameterInfo::Kind::View) {
+      const auto* extents = reinterpret_cast<const std::int64_t*>(word + 1);
+      texts.push_back(text_of_array(dtype, p.info.rank, extents, extents + p.info.rank));
+    } else if (p.info.kind == ParameterInfo::Kind::Pointer) {
+      texts.push_back("pointer to " + dtype);
+    } else {
+      texts.push_back(number_text(p.info.dtype, *word));
+    }
+  }
+  return texts;
+}
+
 void KernelCore::check_pointers(const std::uint64_t* words, SourceLocation site) const {
-  if (!raw_pointers_) return;
+  if (!raw_pointers_ && !any_stand_in(words)) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
+    if (p.info.kind != ParameterInfo::Kind::Scalar && is_stand_in(words[p.first_word]))
+      refuse(i, site, " is a stand-in, which has no memory; launch the kernel inside of rehearse()");
     if (p.info.kind == ParameterInfo::Kind::Pointer && !words[p.first_word])
       refuse(i, site,
              " is a null pointer; pass the array, or any other pointer if every access is masked off");

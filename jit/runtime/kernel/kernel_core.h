@@ -37,13 +37,15 @@ public:
   // Checks the views and pointers of a launch, and returns the layout class of each view in two bits. If the
   // last axis of a view has at most one element, its stride is set to 1.
   std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
-  // UserError for null raw pointers. For launches that run at least one program.
+  // UserError for null raw pointers, and for stand-ins. For launches that run at least one program.
   void check_pointers(const std::uint64_t* words, SourceLocation site) const;
   // UserError for memory that kernels on the device cannot access, if any device has its own memory. For
   // launches that run at least one program.
   void check_memory(const std::uint64_t* words, Device device, SourceLocation site) const {
     if (memories_differ()) check_each_memory(words, device, site);
   }
+  // The arguments of a launch as text: "f32 [8, 64]", "3".
+  std::vector<std::string> texts_of(const std::uint64_t* words) const;
   // The text "kernel "add" (add.cpp:12)".
   std::string title() const;
   // Throws the error about an argument: "kernel "add" (add.cpp:12): argument 2", followed by `what`.
@@ -71,6 +73,7 @@ private:
   };
 
   void add_parameter(const ParameterInfo& info);
+  bool any_stand_in(const std::uint64_t* words) const;
   void check_views() const;
   const Variant& new_variant(const VariantKey& key);
   void check_each_memory(const std::uint64_t* words, Device device, SourceLocation site) const;

@@ -14,6 +14,7 @@
 #include <kiln/jit/runtime/cpu/run_kernel.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 #include <kiln/jit/runtime/kernel/precompile.h>
+#include <kiln/jit/runtime/rehearsing.h>
 
 #include <algorithm>
 #include <atomic>
@@ -119,6 +120,12 @@ void launch(KernelCore& core, Stream& stream, Location at, const Config& config,
   code.expectations.check(words);
   Programs programs;
   if (!find_grid(core, site, code.grid, given, words, stream.device(), programs)) return;
+  if (Rehearsing* rehearsing = Rehearsing::current())
+    return rehearsing->add({core.name,
+                            stream.device(),
+                            variant.config,
+                            {programs.axes, programs.axes + programs.rank},
+                            core.texts_of(words)});
   core.check_pointers(words, site);
   core.check_memory(words, stream.device(), site);
   if (code.cuda) {
