@@ -16,6 +16,7 @@
 #include <kiln/jit/runtime/tensor_view.h>
 #include <kiln/ops/attention.h>
 #include <kiln/ops/elementwise.h>
+#include <kiln/ops/grouped_matmul.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/norm.h>
 #include <kiln/ops/softmax.h>

@@ -3,12 +3,12 @@
 #include <kiln/ops/matmul.h>
 
 #include <kiln/jit/cli/support/registry.h>
-#include <kiln/ops/detail/activate.h>
 #include <kiln/ops/detail/batches.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/erased_view.h>
 #include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/known_config.h>
+#include <kiln/ops/detail/product.h>
 #include <kiln/ops/dims.h>
 
 #include <array>
@@ -47,28 +47,29 @@ template <> struct ProgramTile<3> {
   }
 };
 
-// The parameters are a, b, bias, times, residual, c, alpha, beta, of which some are optional; for an epilogue
-// of the user, the number of its first batch and its views follow.
+// The parameters are a, b, and those of the epilogue; for an epilogue of the user, the number of its first
+// batch and its views follow.
 template <class A, int Rank> class Matmul {
 public:
   Matmul(const OpVariant& v, const Handle* arguments)
-      : variant_(v), next_(arguments), a_(*next_++), b_(*next_++),
-        bias_(take<ErasedView<A, 1>>(detail::matmul_bias)),
-        times_(take<ErasedView<A, Rank>>(detail::matmul_times)),
-        residual_(take<ErasedView<A, Rank>>(detail::matmul_residual)), c_(*next_++),
-        alpha_(take<Scalar<A>>(detail::matmul_alpha)), beta_(take<Scalar<A>>(detail::matmul_beta)) {}
+      : hook_(v.hook), next_(arguments), a_(*next_++), b_(*next_++), epilogue_(v, next_) {}
 
   void record() const {
+    const auto& c = epilogue_.c;
     expects(a_.cols() == b_.rows(), "a's columns and b's rows");
-    expects(a_.rows() == c_.rows(), "a's rows and c's rows");
-    expects(b_.cols() == c_.cols(), "b's columns and c's columns");
-    if (bias_) expects(bias_->size() == c_.cols(), "bias's size and c's columns");
-    const auto at = ProgramTile<Rank>::of(c_);
+    expects(a_.rows() == c.rows(), "a's rows and c's rows");
+    expects(b_.cols() == c.cols(), "b's columns and c's columns");
+    if (epilogue_.bias) expects(epilogue_.bias->size() == c.cols(), "bias's size and c's columns");
+    const auto at = ProgramTile<Rank>::of(c);
     auto sum = for_range(BK, a_.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
       return detail::dot_erased(at.tile(a_, at.m, k).load_as_stored(), at.tile(b_, k, at.n).load_as_stored(),
                                 sum);
     });
-    at.tile(c_, at.m, at.n).store(variant_.hook ? by_hook(sum, at) : finished(sum, at));
+    at.tile(c, at.m, at.n)
+        .store(hook_ ? by_hook(sum, at)
+                     : epilogue_.finished(
+                           sum, [&](const auto& bias) { return bias.tile(at.n); },
+                           [&](const auto& view) { return at.tile(view, at.m, at.n); }));
   }
 
 private:
@@ -78,32 +79,13 @@ private:
   Tile<A, BM, BN> by_hook(const Tile<A, BM, BN>& sum, const ProgramTile<Rank>& at) const {
     const Scalar<std::int64_t> batch = batch_of(at) + Scalar<std::int64_t>(next_[0]);
     const Handle values[] = {sum.record(), batch.record(), at.m.record(), at.n.record()};
-    return Tile<A, BM, BN>(
-        detail::record_hook(*variant_.hook, values, next_ + 1, "ops::matmul: the epilogue"));
+    return Tile<A, BM, BN>(detail::record_hook(*hook_, values, next_ + 1, "ops::matmul: the epilogue"));
   }
 
-  template <class V> std::optional<V> take(std::uint32_t option) {
-    return variant_.options & option ? std::optional<V>(V(*next_++)) : std::nullopt;
-  }
-
-  Tile<A, BM, BN> finished(Tile<A, BM, BN> t, const ProgramTile<Rank>& at) const {
-    if (alpha_) t = t * *alpha_;
-    if (bias_) t = t + bias_->tile(at.n).load();
-    if constexpr (!std::is_integral_v<A>)
-      t = detail::activate(static_cast<Activation>(variant_.options & detail::matmul_activation), t);
-    if (times_) t = t * at.tile(*times_, at.m, at.n).load();
-    if (residual_) t = t + at.tile(*residual_, at.m, at.n).load();
-    if (beta_) t = t + *beta_ * at.tile(c_, at.m, at.n).load();
-    return t;
-  }
-
-  const OpVariant variant_;
+  const detail::Hook* hook_;
   const Handle* next_;
   ErasedView<A, Rank> a_, b_;
-  std::optional<ErasedView<A, 1>> bias_;
-  std::optional<ErasedView<A, Rank>> times_, residual_;
-  ErasedView<A, Rank> c_;
-  std::optional<Scalar<A>> alpha_, beta_;
+  detail::ProductEpilogue<A, 1, Rank> epilogue_;
 };
 
 template <int Rank> void matmul_body(const OpVariant& v, const Handle* arguments) {
@@ -125,15 +107,13 @@ namespace {
 
 constinit const detail::OpKernel batched_kernel("matmul_batched", matmul_body<3>);
 
-// A product after the checks. Tensors that are not given are copies of c, which are not passed on.
-struct Product {
-  Array a, b, c, bias, times, residual;
+// A product after the checks.
+struct Product : detail::EpilogueArguments { // with c
+  Array a, b;
   OpVariant variant;
-  double alpha, beta;
   const Input* views; // of the user's epilogue
   std::int64_t first_batch = 0;
 
-  bool has(std::uint32_t option) const { return (variant.options & option) != 0; }
   std::array<Array*, 5> batched() { return {&c, &a, &b, &times, &residual}; } // without the bias
 };
 
@@ -148,7 +128,7 @@ void check_dtypes(const detail::Checks& check, const Names& names, const Product
   if (p.variant.compute == DType::I32) {
     check.that(p.a.dtype == p.b.dtype && is_small_integer(p.a.dtype),
                "a product of integers takes two tensors of i8 or two of u8; convert one of them");
-    check.that((p.variant.options & ~detail::matmul_beta) == 0 && (p.beta == 0 || p.beta == 1),
+    check.that((p.options & ~detail::matmul_beta) == 0 && (p.beta == 0 || p.beta == 1),
                "a product of integers has no epilogue but beta = 1; compute it afterwards");
     return;
   }
@@ -184,12 +164,7 @@ void launch(const detail::StreamAt& at, const Product& p) {
   const int rows = p.c.rank - 2, columns = p.c.rank - 1;
   const std::int64_t m = p.c.extents[rows], n = p.c.extents[columns], k = p.a.extents[p.a.rank - 1];
   detail::OpArguments list{p.a, p.b};
-  list.add_if(p.has(detail::matmul_bias), p.bias);
-  list.add_if(p.has(detail::matmul_times), p.times);
-  list.add_if(p.has(detail::matmul_residual), p.residual);
-  list.add(p.c);
-  list.add_if(p.has(detail::matmul_alpha), {p.variant.compute, p.alpha});
-  list.add_if(p.has(detail::matmul_beta), {p.variant.compute, p.beta});
+  p.add_to(list, p.variant.compute);
   if (p.variant.hook) list.add(p.first_batch);
   for (int i = 0; p.variant.hook && i < p.variant.hook->view_count; ++i)
     list.add(p.views[i]);
@@ -204,16 +179,8 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
               const Input* views = nullptr) {
   const detail::Checks check(names.op, at);
   const detail::Argument a_arg{names.a, a.array()}, b_arg{names.b, b.array()}, c_arg{names.c, c.array()};
-  std::uint32_t kind = static_cast<std::uint32_t>(options.activation);
-  kind |= (bias.given() ? detail::matmul_bias : 0) | (options.times.given() ? detail::matmul_times : 0) |
-          (options.residual.given() ? detail::matmul_residual : 0) |
-          (options.alpha != 1 ? detail::matmul_alpha : 0) | (options.beta != 0 ? detail::matmul_beta : 0);
-  Product p{a.array(), b.array(), c.array(),     c.array(),    c.array(),
-            c.array(), {},        options.alpha, options.beta, views};
-  if (bias.given()) p.bias = bias.array();
-  if (options.times.given()) p.times = options.times.array();
-  if (options.residual.given()) p.residual = options.residual.array();
-  p.variant = {detail::compute_dtype({&p.a, &p.b, &p.c, &p.bias, &p.times, &p.residual}), kind};
+  Product p{{options, bias, c}, a.array(), b.array(), {}, views};
+  p.variant = {detail::compute_dtype({&p.a, &p.b, &p.c, &p.bias, &p.times, &p.residual}), p.options};
   p.variant.hook = hook;
   if (p.c.dtype == DType::I32 && !hook) p.variant.compute = DType::I32;
 
@@ -228,19 +195,7 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   check.writes(c_arg);
   check.apart(c_arg, a_arg);
   check.apart(c_arg, b_arg);
-  if (bias.given()) {
-    check.tensor({"bias", p.bias}, 1);
-    check.rank({"bias", p.bias}, 1);
-    check.equal({"bias's size and ", names.c, "'s columns", ""}, p.bias.extents[0], columns(p.c));
-    check.apart(c_arg, {"bias", p.bias});
-  }
-  for (const auto& [name, option, array] : {std::tuple("times", detail::matmul_times, &p.times),
-                                            std::tuple("residual", detail::matmul_residual, &p.residual)}) {
-    if (!p.has(option)) continue;
-    check.floats({name, *array});
-    check.same_extents(c_arg, {name, *array});
-    check.apart_or_same(c_arg, {name, *array});
-  }
+  p.check(check, c_arg, 1);
   broadcast_batch(check, a_arg, p.a, c_arg, p.c);
   broadcast_batch(check, b_arg, p.b, c_arg, p.c);
 

@@ -93,6 +93,10 @@ public:
 
   template <class... I> auto tile(const I&... index) const { return erased(view_.tile(index...)); }
   template <class... I> auto at(const I&... index) const { return erased(view_.at(index...)); }
+  // The part of an axis from `begin` to `end` - 1, with bounds of its own.
+  template <class B, class E> ErasedView slice(int axis, const B& begin, const E& end) const {
+    return ErasedView(view_.slice(axis, begin, end).record());
+  }
 
 private:
   template <class S> static auto erased(const TileRef<A, Rank, S>& at) { return ErasedTile<A, Rank, S>(at); }

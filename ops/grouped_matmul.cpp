@@ -1,0 +1,158 @@
+// Implements products of groups of rows, and their gradient with respect to the matrices of the groups.
+#include <kiln/ops/grouped_matmul.h>
+
+#include <kiln/jit/cli/support/registry.h>
+#include <kiln/ops/detail/groups.h>
+#include <kiln/ops/detail/product.h>
+
+#include <algorithm>
+
+namespace kiln::ops {
+namespace {
+
+using detail::ErasedView;
+using detail::GroupOffsets;
+using detail::Handle;
+using detail::OpVariant;
+
+// The parameters are a, b, offsets, and those of the epilogue. The grid is the tiles of columns, and the
+// tiles of rows (groups.h), which vary faster: neighbouring programs read the same columns of b.
+void grouped_body(const OpVariant& v, const Handle* next) {
+  detail::with_compute_type(v, [&]<class A>(A) {
+    ErasedView<A, 2> a(*next++);
+    ErasedView<A, 3> b(*next++);
+    const GroupOffsets groups(*next++, a.rows());
+    const detail::ProductEpilogue<A, 2, 2> epilogue(v, next);
+    expects(a.cols() == b.rows(), "a's columns and b's rows");
+    expects(a.rows() == epilogue.c.rows(), "a's rows and c's rows");
+    expects(b.cols() == epilogue.c.cols(), "b's columns and c's columns");
+    expects(b.extent(0) == groups.count(), "b's matrices and the groups of offsets");
+
+    const Scalar<std::int64_t> number = program_id(1);
+    const Offset<BN> n = program_id(0) * BN;
+    if_then((program_id(0) == 0) & (number < groups.count()), [&] { groups.check(number); });
+    const Scalar<std::int64_t> group = groups.group_of(number, value(BM));
+    const Scalar<std::int64_t> begin = groups.begin(group), end = groups.end(group);
+    const Scalar<std::int64_t> tile = number - groups.first_tile(group, value(BM));
+    const Offset<BM> m = offset(BM, max(tile, 0) * value(BM));
+    if_then((tile >= 0) & (m < end - begin), [&] { // tiles that precede those of group 0 belong to no group
+      const auto rows = [&](const ErasedView<A, 2>& x) { return x.slice(0, begin, end); };
+      const auto of_group = rows(a);
+      auto sum = for_range(BK, a.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
+        return detail::dot_erased(of_group.tile(m, k).load_as_stored(), b.tile(group, k, n).load_as_stored(),
+                                  sum);
+      });
+      const auto place = [&](const ErasedView<A, 2>& x) { return rows(x).tile(m, n); };
+      place(epilogue.c)
+          .store(epilogue.finished(sum, [&](const auto& bias) { return bias.tile(group, n); }, place));
+    });
+  });
+}
+
+// The parameters are a, dc, offsets, db, alpha, beta. A program computes a tile of db for one group.
+void backward_b_body(const OpVariant& v, const Handle* next) {
+  detail::with_compute_type(v, [&]<class A>(A) {
+    ErasedView<A, 2> a(*next++), dc(*next++);
+    const GroupOffsets groups(*next++, a.rows());
+    ErasedView<A, 3> db(*next++);
+    expects(a.rows() == dc.rows(), "a's rows and dc's rows");
+    expects(a.cols() == db.rows(), "a's columns and db's rows");
+    expects(dc.cols() == db.cols(), "dc's columns and db's columns");
+    expects(db.extent(0) == groups.count(), "db's matrices and the groups of offsets");
+
+    auto [group, m, n] = program_tile(db.view(), each, BM, BN);
+    if_then((m == 0) & (n == 0), [&, group = group] { groups.check(group); });
+    const Scalar<std::int64_t> begin = groups.begin(group), end = groups.end(group);
+    const auto of_a = a.slice(0, begin, end), of_dc = dc.slice(0, begin, end);
+    Tile t = for_range(BK, max(end - begin, 0), zeros<A>(BM, BN), [&, m = m, n = n](auto row, auto sum) {
+      return detail::dot_erased(trans(of_a.tile(row, m).load_as_stored()),
+                                of_dc.tile(row, n).load_as_stored(), sum);
+    });
+    if (v.options & detail::matmul_alpha) t = t * Scalar<A>(*next++);
+    if (v.options & detail::matmul_beta) t = t + Scalar<A>(*next++) * db.tile(group, m, n).load();
+    db.tile(group, m, n).store(t);
+  });
+}
+
+constinit const detail::OpKernel grouped_kernel("grouped_matmul", grouped_body);
+constinit const detail::OpKernel backward_b_kernel("grouped_matmul_backward_b", backward_b_body);
+
+void check_offsets(const detail::Checks& check, const Array& offsets, std::int64_t groups, const char* of) {
+  check.rank({"offsets", offsets}, 1);
+  check.that(offsets.dtype == DType::I32 || offsets.dtype == DType::I64,
+             "offsets are of neither i32 nor i64; pass integers of one of these dtypes");
+  check.equal({"offsets' size and one more than the matrices of ", of, "", ""}, offsets.extents[0],
+              groups + 1);
+}
+
+} // namespace
+
+void grouped_matmul(detail::StreamAt stream, const Input& a_, const Input& b_, const Input& offsets_,
+                    const Output& c_, const MatmulOptions& options) {
+  const detail::Checks check("ops::grouped_matmul", stream);
+  const Array &a = a_.array(), &b = b_.array(), &offsets = offsets_.array(), &c = c_.array();
+  const detail::EpilogueArguments epilogue(options, options.bias, c_);
+  const std::int64_t groups = b.extents[0], rows = c.extents[0], n = c.extents[1];
+  for (const detail::Argument& argument : {detail::Argument{"a", a}, {"c", c}}) {
+    check.rank(argument, 2);
+    check.floats(argument);
+  }
+  check.rank({"b", b}, 3);
+  check.floats({"b", b});
+  check_offsets(check, offsets, groups, "b");
+  check.equal("a's columns and b's rows", a.extents[1], b.extents[1]);
+  check.equal("a's rows and c's rows", a.extents[0], rows);
+  check.equal("b's columns and c's columns", b.extents[2], n);
+  check.writes({"c", c});
+  for (const detail::Argument& argument : {detail::Argument{"a", a}, {"b", b}, {"offsets", offsets}})
+    check.apart({"c", c}, argument);
+  epilogue.check(check, {"c", c}, 2);
+  if (options.bias.given())
+    check.equal("bias's rows and b's matrices", options.bias.array().extents[0], groups);
+  if (c.size() == 0 || groups == 0) return;
+
+  const OpVariant variant{
+      detail::compute_dtype({&a, &b, &c, &epilogue.bias, &epilogue.times, &epilogue.residual}),
+      epilogue.options};
+  detail::OpArguments list{a, b, offsets};
+  epilogue.add_to(list, variant.compute);
+  const Config config =
+      matmul_config(stream.stream.device(), a.dtype, (rows + groups - 1) / groups, n, a.extents[1]);
+  const std::int64_t bm = *config.get("BM"), bn = *config.get("BN");
+  const Grid grid{(n + bn - 1) / bn, rows / bm + groups};
+  grouped_kernel.launch(stream, config, variant, list, &grid);
+}
+
+void grouped_matmul_backward_b(detail::StreamAt stream, const Input& a_, const Input& dc_,
+                               const Input& offsets_, const Output& db_,
+                               const GroupedBackwardOptions& options) {
+  const detail::Checks check("ops::grouped_matmul_backward_b", stream);
+  const Array &a = a_.array(), &dc = dc_.array(), &offsets = offsets_.array(), &db = db_.array();
+  for (const detail::Argument& argument : {detail::Argument{"a", a}, {"dc", dc}}) {
+    check.rank(argument, 2);
+    check.floats(argument);
+  }
+  check.rank({"db", db}, 3);
+  check.floats({"db", db});
+  check_offsets(check, offsets, db.extents[0], "db");
+  check.equal("a's rows and dc's rows", a.extents[0], dc.extents[0]);
+  check.equal("a's columns and db's rows", a.extents[1], db.extents[1]);
+  check.equal("dc's columns and db's columns", dc.extents[1], db.extents[2]);
+  check.writes({"db", db});
+  for (const detail::Argument& argument : {detail::Argument{"a", a}, {"dc", dc}, {"offsets", offsets}})
+    check.apart({"db", db}, argument);
+
+  const OpVariant variant{detail::compute_dtype({&a, &dc, &db}),
+                          (options.alpha != 1 ? detail::matmul_alpha : 0) |
+                              (options.beta != 0 ? detail::matmul_beta : 0)};
+  detail::OpArguments list{a, dc, offsets, db};
+  list.add_if(options.alpha != 1, {variant.compute, options.alpha});
+  list.add_if(options.beta != 0, {variant.compute, options.beta});
+  const std::int64_t groups = std::max<std::int64_t>(db.extents[0], 1);
+  backward_b_kernel.launch(
+      stream,
+      matmul_config(stream.stream.device(), a.dtype, db.extents[1], db.extents[2], a.extents[0] / groups),
+      variant, list);
+}
+
+} // namespace kiln::ops
