@@ -58,6 +58,12 @@ void Checks::floats(const Argument& argument) const {
            "; pass f32, f64, bf16, f16, f8e4m3 or f8e5m2");
 }
 
+void Checks::integers(const Argument& argument) const {
+  if (argument.array.dtype != DType::I32 && argument.array.dtype != DType::I64)
+    refuse(std::string(argument.name) + " is of " + std::string(name(argument.array.dtype)) +
+           "; pass i32 or i64");
+}
+
 void Checks::rank_at_least(const Argument& argument, int rank) const {
   if (argument.array.rank < rank)
     refuse(std::string(argument.name) + " has " + std::to_string(argument.array.rank) +

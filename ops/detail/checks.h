@@ -31,6 +31,8 @@ public:
     rank_at_least(argument, rank);
     floats(argument);
   }
+  // Checks that a tensor is of i32 or i64.
+  void integers(const Argument& argument) const;
   // Checks that a tensor has exactly `rank` axes.
   void rank(const Argument& argument, int rank) const;
   // Checks a condition of the op's own; `mistake` says what is wrong and what to do.
