@@ -17,6 +17,7 @@
 #include <kiln/ops/attention.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/grouped_matmul.h>
+#include <kiln/ops/kv_cache.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/norm.h>
 #include <kiln/ops/rotary.h>

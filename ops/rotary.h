@@ -3,7 +3,7 @@
 //
 //   ops::rotary(stream, q, q);                                     // [B, H, T, D]; token t is at position t
 //   ops::rotary(stream, k, k, {.positions = p});                   // p: [T], or [B, 1, T]
-//   ops::rotary(stream, x, y, {.pairs = ops::RotaryPairs::interleaved, .width = 64, .offset = 1000});
+//   ops::rotary(stream, x, y, {.pairs = ops::RotaryPairs::interleaved, .width = 64, .offset = 9});
 //   ops::rotary(stream, x, y, {.cos = c, .sin = s});               // tables [positions, width / 2]
 //
 // x and y are [.., tokens, head size], with equal extents, ranks 1 to 8 and any strides; y may be x. Pair j of

@@ -22,9 +22,9 @@ Handle round_erased(DType dtype, Handle value) {
   return emit_cast(emit_cast(value, dtype), value.value->type.dtype);
 }
 
-void store_erased(const TileAccess& at, DType dtype, Handle value, TypeInfo tile) {
+void store_erased(const TileAccess& at, DType dtype, Handle value, const Handle* mask, TypeInfo tile) {
   tile.dtype = dtype;
-  emit_view_store(at, emit_cast(value, dtype), nullptr, tile);
+  emit_view_store(at, emit_cast(value, dtype), mask, tile);
 }
 
 Handle transposed_stored(Handle tile) {

@@ -16,7 +16,8 @@ DType dtype_of_view(const Handle& view);
 Handle load_erased(const kiln::detail::TileAccess& at, DType dtype, const Handle* other,
                    kiln::detail::TypeInfo tile);
 Handle round_erased(DType dtype, Handle value);
-void store_erased(const kiln::detail::TileAccess& at, DType dtype, Handle value, kiln::detail::TypeInfo tile);
+void store_erased(const kiln::detail::TileAccess& at, DType dtype, Handle value, const Handle* mask,
+                  kiln::detail::TypeInfo tile);
 
 // A tile in the dtype of its view, which only products use.
 template <class S> struct StoredTile {
@@ -48,7 +49,12 @@ public:
     return made(round_erased(dtype(), kiln::detail::emit_convert(Tile(value).record(), info())));
   }
   template <class V> void store(const V& value) const {
-    store_erased(access(), dtype(), kiln::detail::emit_convert(Tile(value).record(), info()), info());
+    store_erased(access(), dtype(), kiln::detail::emit_convert(Tile(value).record(), info()), nullptr,
+                 info());
+  }
+  template <class V, class M> void store(const V& value, const M& mask) const {
+    const Handle where = kiln::detail::emit_convert(Tile(mask).record(), kiln::detail::type_info<bool, S>);
+    store_erased(access(), dtype(), kiln::detail::emit_convert(Tile(value).record(), info()), &where, info());
   }
 
   // Loads without a cast, for dot_erased.

@@ -10,10 +10,11 @@
 
 namespace kiln::ops::detail {
 
-// Of a tile of heads: the heads, the tokens, and the pairs of a head.
+// Of a tile of heads: the heads, the tokens, the pairs of a head, and its other elements.
 KILN_DIM(HEADS);
 KILN_DIM(TOKENS);
 KILN_DIM(PAIRS);
+KILN_DIM(REST);
 
 // An option of kernels: the angles come from tables.
 inline constexpr std::uint32_t rotary_tables = 1;
