@@ -36,20 +36,14 @@
 
 #include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
-#include <kiln/ops/activation.h>
 #include <kiln/ops/array.h>
 #include <kiln/ops/detail/hook.h>
 #include <kiln/ops/detail/stream_at.h>
 #include <kiln/ops/dims.h>
+#include <kiln/ops/matmul_options.h>
 
 KILN_API_BEGIN
 namespace kiln::ops {
-
-struct MatmulOptions {
-  Activation activation = Activation::none;
-  double alpha = 1, beta = 0;
-  Input bias = {}, times = {}, residual = {};
-};
 
 void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Output& c,
             const MatmulOptions& options = {});

@@ -1,4 +1,4 @@
-// Tells the runtime whether the calling thread rehearses, and gathers what it would launch. Internal.
+// Finds out whether the calling thread rehearses, and gathers what it would launch. Internal.
 #pragma once
 
 #include <kiln/jit/runtime/rehearsal.h>

@@ -6,7 +6,7 @@
 #include <kiln/ops/detail/erased_view.h>
 #include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/dims.h>
-#include <kiln/ops/matmul.h>
+#include <kiln/ops/matmul_options.h>
 
 #include <optional>
 

@@ -1,0 +1,18 @@
+// Defines the options of matrix products; matmul.h says what they mean.
+#pragma once
+
+#include <kiln/dsl/api.h>
+#include <kiln/ops/activation.h>
+#include <kiln/ops/array.h>
+
+KILN_API_BEGIN
+namespace kiln::ops {
+
+struct MatmulOptions {
+  Activation activation = Activation::none;
+  double alpha = 1, beta = 0;
+  Input bias = {}, times = {}, residual = {};
+};
+
+} // namespace kiln::ops
+KILN_API_END
