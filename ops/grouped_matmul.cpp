@@ -40,7 +40,7 @@ void grouped_body(const OpVariant& v, const Handle* next) {
       const auto of_group = rows(a);
       auto sum = for_range(BK, a.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
         return detail::dot_erased(of_group.tile(m, k).load_as_stored(), b.tile(group, k, n).load_as_stored(),
-                                  sum);
+                                  sum, epilogue.precision());
       });
       const auto place = [&](const ErasedView<A, 2>& x) { return rows(x).tile(m, n); };
       place(epilogue.c)
@@ -91,7 +91,7 @@ void grouped_matmul(detail::StreamAt stream, const Input& a_, const Input& b_, c
                     const Output& c_, const MatmulOptions& options) {
   const detail::Checks check("ops::grouped_matmul", stream);
   const Array &a = a_.array(), &b = b_.array(), &offsets = offsets_.array(), &c = c_.array();
-  const detail::EpilogueArguments epilogue(options, options.bias, c_);
+  const detail::EpilogueArguments epilogue(options, options.bias, c_, stream.stream.device());
   const std::int64_t groups = b.extents[0], rows = c.extents[0], n = c.extents[1];
   for (const detail::Argument& argument : {detail::Argument{"a", a}, {"c", c}}) {
     check.rank(argument, 2);

@@ -63,7 +63,7 @@ public:
     const auto at = ProgramTile<Rank>::of(c);
     auto sum = for_range(BK, a_.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
       return detail::dot_erased(at.tile(a_, at.m, k).load_as_stored(), at.tile(b_, k, at.n).load_as_stored(),
-                                sum);
+                                sum, epilogue_.precision());
     });
     at.tile(c, at.m, at.n)
         .store(hook_ ? by_hook(sum, at)
@@ -128,7 +128,8 @@ void check_dtypes(const detail::Checks& check, const Names& names, const Product
   if (p.variant.compute == DType::I32) {
     check.that(p.a.dtype == p.b.dtype && is_small_integer(p.a.dtype),
                "a product of integers takes two tensors of i8 or two of u8; convert one of them");
-    check.that((p.options & ~detail::matmul_beta) == 0 && (p.beta == 0 || p.beta == 1),
+    check.that((p.options & ~(detail::matmul_beta | detail::matmul_tf32)) == 0 &&
+                   (p.beta == 0 || p.beta == 1),
                "a product of integers has no epilogue but beta = 1; compute it afterwards");
     return;
   }
@@ -179,7 +180,7 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
               const Input* views = nullptr) {
   const detail::Checks check(names.op, at);
   const detail::Argument a_arg{names.a, a.array()}, b_arg{names.b, b.array()}, c_arg{names.c, c.array()};
-  Product p{{options, bias, c}, a.array(), b.array(), {}, views};
+  Product p{{options, bias, c, at.stream.device()}, a.array(), b.array(), {}, views};
   p.variant = {detail::compute_dtype({&p.a, &p.b, &p.c, &p.bias, &p.times, &p.residual}), p.options};
   p.variant.hook = hook;
   if (p.c.dtype == DType::I32 && !hook) p.variant.compute = DType::I32;

@@ -21,6 +21,9 @@
 // the device has for it, sums are in f32 (f64 if a tensor is of f64), and the result is rounded once. If a
 // and b are i8 or u8 and c is i32, sums are exact in i32, and there is no epilogue but beta = 1.
 //
+// With .precision = Precision::tf32, GPUs may round factors of f32 to 10 bits of mantissa, which lets them use
+// tensor cores.
+//
 // An epilogue of your own is a lambda without captures. It gets a tile of a b, in f32 (f64 if c is of f64),
 // its place (MatmulPlace), and the tensors that follow it as views, and returns what is stored in c. It may
 // read the views and compute element by element.

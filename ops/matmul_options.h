@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/dsl/api.h>
+#include <kiln/dsl/shape.h>
 #include <kiln/ops/activation.h>
 #include <kiln/ops/array.h>
 
@@ -12,6 +13,8 @@ struct MatmulOptions {
   Activation activation = Activation::none;
   double alpha = 1, beta = 0;
   Input bias = {}, times = {}, residual = {};
+  // How factors of f32 are multiplied; of no effect on other dtypes. CPUs always multiply as with ieee.
+  Precision precision = Precision::ieee;
 };
 
 } // namespace kiln::ops

@@ -76,13 +76,15 @@ private:
 };
 
 // Records sum + dot(a, b). Tiles of different dtypes, and all if the sum is of f64, are cast to the dtype
-// that both fit: f32 or f64.
-Handle record_dot(Handle a, Handle b, Handle sum, const kiln::detail::TypeInfo& result);
+// that both fit: f32 or f64. `precision` is for factors of f32.
+Handle record_dot(Handle a, Handle b, Handle sum, const kiln::detail::TypeInfo& result, Precision precision);
 template <class A, class M, class K, class N, auto... D>
 Tile<A, D...> dot_erased(const StoredTile<kiln::detail::Shape<M, K>>& a,
-                         const StoredTile<kiln::detail::Shape<K, N>>& b, const Tile<A, D...>& sum) {
+                         const StoredTile<kiln::detail::Shape<K, N>>& b, const Tile<A, D...>& sum,
+                         Precision precision = Precision::ieee) {
   return Tile<A, D...>(record_dot(a.handle, b.handle, sum.record(),
-                                  kiln::detail::type_info<A, kiln::detail::shape_t<Tile<A, D...>>>));
+                                  kiln::detail::type_info<A, kiln::detail::shape_t<Tile<A, D...>>>,
+                                  precision));
 }
 
 template <class A, int Rank> class ErasedView {

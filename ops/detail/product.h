@@ -21,6 +21,7 @@ template <class A, int Bias, int Result> struct ProductEpilogue {
         residual(take<ErasedView<A, Result>>(matmul_residual, next)), c(*next++),
         alpha(take<Scalar<A>>(matmul_alpha, next)), beta(take<Scalar<A>>(matmul_beta, next)) {}
 
+  Precision precision() const { return options & matmul_tf32 ? Precision::tf32 : Precision::ieee; }
   // The result for a tile of a b. `bias_tile` and `place` give the tiles of the bias and of the other views.
   template <class B, class P>
   Tile<A, BM, BN> finished(Tile<A, BM, BN> t, const B& bias_tile, const P& place) const {
@@ -48,7 +49,7 @@ private:
 
 // The epilogue of a call. Tensors that are not given are copies of c, which are not passed on.
 struct EpilogueArguments {
-  EpilogueArguments(const MatmulOptions& options, const Input& bias, const Output& c);
+  EpilogueArguments(const MatmulOptions& options, const Input& bias, const Output& c, Device device);
 
   bool has(std::uint32_t option) const { return (options & option) != 0; }
   // Checks dtypes and extents of times and residual, and that c may be written while they are read. The

@@ -131,3 +131,25 @@ TEST_CASE("matmul's config fits the product") {
         CHECK(bm <= std::max<std::int64_t>(64, share + 1)); // the threads can divide m
       }
 }
+
+TEST_CASE("precision tf32 rounds f32 factors where a device has instructions for it") {
+  constexpr std::int64_t n = 48;
+  const float fine = 1 + 0x1p-14f; // tf32 has 10 bits of mantissa
+  for (const Device& device : {Device::cpu(), Device::emulated("sm_80"), Device::emulated("sm_90a")}) {
+    auto factor = Tensor<float, 2>::zeros({n, n}), unit = Tensor<float, 2>::zeros({n, n});
+    factor.fill(fine);
+    for (int i = 0; i < n; ++i)
+      unit.data()[i * (n + 1)] = 1;
+    const auto a = factor.to(device), b = unit.to(device);
+    auto exact = Tensor<float, 2>::zeros(device, {n, n}), fast = Tensor<float, 2>::zeros(device, {n, n});
+    Stream stream(device);
+    ops::matmul(stream, a, b, exact);
+    ops::matmul(stream, a, b, fast, {.precision = Precision::tf32});
+    stream.synchronize();
+    CAPTURE(to_string(device));
+    for (const float x : exact.to(Device::cpu()))
+      REQUIRE(x == fine);
+    for (const float x : fast.to(Device::cpu()))
+      REQUIRE(x == (device.is_cpu() ? fine : 1));
+  }
+}
