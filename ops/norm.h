@@ -1,8 +1,10 @@
-// Declares layer normalisation and root-mean-square normalisation along the last axis.
+// Declares layer normalisation and root-mean-square normalisation along the last axis, and their gradients.
 //
 //   ops::layernorm(stream, x, gamma, beta, y);           // (x - mean) / sqrt(variance + eps) * gamma + beta
 //   ops::rmsnorm(stream, x, gamma, y, {.eps = 1e-6});    // x / sqrt(mean of x^2 + eps) * gamma
 //   ops::rmsnorm(stream, x, gamma, y, {.residual = r, .sum = r});   // r += x; y = norm of r
+//   ops::layernorm_backward(stream, x, gamma, dy, dx, dgamma, dbeta);
+//   ops::rmsnorm_backward(stream, r, gamma, dy, dr, dgamma, {.dsum = dr});   // dr += the gradient of the norm
 //
 // x and y have the same extents, any rank from 1 to 8 and any strides; contiguous rows are fastest. gamma and
 // beta have the extent of the last axis; `{}` leaves one out. y may be x. Each tensor has a float dtype of
@@ -39,6 +41,28 @@ void layernorm(detail::StreamAt stream, const Input& x, const Input& gamma, cons
                const Output& y, const NormOptions& options = {});
 void rmsnorm(detail::StreamAt stream, const Input& x, const Input& gamma, const Output& y,
              const NormOptions& options = {});
+
+// --- Gradients ---------------------------------------------------------------------------------------------
+
+struct NormBackwardOptions {
+  double eps = 1e-5; // as in the forward call
+  // For a forward call with a residual: x is its `sum`, or x and residual are as there. dx is the gradient of
+  // both. `dsum`, the gradient with respect to `sum` from what else uses it, is added to dx.
+  Input residual = {}, dsum = {};
+  bool accumulate = false; // adds to what dgamma and dbeta hold
+};
+
+// Computes the gradients with respect to x, gamma and beta from dy, that of y. Mean and variance are computed
+// from x again. `{}` leaves out gamma or results; without gamma it counts as 1. x, residual, dy, dsum and dx
+// have the same extents; dx may be any of them. dgamma and dbeta are sums over all rows: of groups of rows that
+// depend on their number alone, and then of the groups in order, so that they have the same bits from run to
+// run and with any number of threads. The device's memory for the sums of groups is at most 128 rows for each
+// of the two (512 on a GPU).
+void layernorm_backward(detail::StreamAt stream, const Input& x, const Input& gamma, const Input& dy,
+                        const Output& dx, const Output& dgamma, const Output& dbeta,
+                        const NormBackwardOptions& options = {});
+void rmsnorm_backward(detail::StreamAt stream, const Input& x, const Input& gamma, const Input& dy,
+                      const Output& dx, const Output& dgamma, const NormBackwardOptions& options = {});
 
 } // namespace kiln::ops
 KILN_API_END

@@ -14,7 +14,7 @@
 
 namespace kiln::ops::detail {
 
-// The rows of one program. `Rank` is 2 or 8.
+// The rows of one program, or of one of the tiles that a program takes one after the other. `Rank` is 2 or 8.
 template <int Rank> struct ProgramRows;
 
 template <> struct ProgramRows<2> {
@@ -23,6 +23,10 @@ template <> struct ProgramRows<2> {
   template <class A> static ProgramRows of(const ErasedView<A, 2>& x) {
     auto [row] = program_tile(x.view(), BM);
     return {row};
+  }
+  // The rows of the tile with this number.
+  template <class A> static ProgramRows at(const ErasedView<A, 2>&, const Scalar<std::int64_t>& tile) {
+    return {tile * BM};
   }
   template <class A, class C> auto tile(const ErasedView<A, 2>& x, const C& col) const {
     return x.tile(row, col);
@@ -34,8 +38,9 @@ template <> struct ProgramRows<8> {
   Scalar<std::int64_t> index[6];
   Offset<BM> row;
 
-  template <class A> static ProgramRows of(const ErasedView<A, 8>& x) {
-    Scalar<std::int64_t> tiles = cdiv(x.extent(6), BM), rest = program_id(0);
+  template <class A> static ProgramRows of(const ErasedView<A, 8>& x) { return at(x, program_id(0)); }
+  template <class A> static ProgramRows at(const ErasedView<A, 8>& x, const Scalar<std::int64_t>& tile) {
+    Scalar<std::int64_t> tiles = cdiv(x.extent(6), BM), rest = tile;
     Offset<BM> row = offset(BM, rest % tiles * BM);
     rest = rest / tiles;
     ProgramRows rows{{rest, rest, rest, rest, rest, rest}, row};

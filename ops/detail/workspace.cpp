@@ -4,6 +4,8 @@
 #include <kiln/dsl/dtype.h>
 #include <kiln/dsl/error.h>
 
+#include <algorithm>
+
 namespace kiln::ops::detail {
 namespace {
 constexpr std::int64_t alignment = 256;
@@ -18,10 +20,16 @@ std::int64_t Workspace::bytes(DType dtype, std::int64_t elements) {
 }
 
 Output Workspace::take(DType dtype, std::initializer_list<std::int64_t> extents) {
-  Array part{nullptr, dtype, false, static_cast<int>(extents.size())};
+  Array shape{nullptr, dtype, false, static_cast<int>(extents.size())};
+  std::copy(extents.begin(), extents.end(), shape.extents);
+  return take_like(dtype, shape);
+}
+
+Output Workspace::take_like(DType dtype, const Array& shape) {
+  Array part = shape;
+  part.dtype = dtype;
   std::int64_t stride = 1;
   for (int i = part.rank; i-- > 0;) {
-    part.extents[i] = extents.begin()[i];
     part.strides[i] = stride;
     stride *= part.extents[i];
   }

@@ -26,6 +26,7 @@ public:
   static std::int64_t bytes(DType dtype, std::int64_t elements);
   // The next part, contiguous and aligned to 256 bytes.
   Output take(DType dtype, std::initializer_list<std::int64_t> extents);
+  Output take_like(DType dtype, const Array& shape); // with the same extents
   void free() { memory_.free(); }
 
 private:
