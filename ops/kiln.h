@@ -19,6 +19,7 @@
 #include <kiln/ops/grouped_matmul.h>
 #include <kiln/ops/kv_cache.h>
 #include <kiln/ops/matmul.h>
+#include <kiln/ops/matmul_backward.h>
 #include <kiln/ops/norm.h>
 #include <kiln/ops/rotary.h>
 #include <kiln/ops/softmax.h>

@@ -138,18 +138,6 @@ void check_dtypes(const detail::Checks& check, const Names& names, const Product
     check.floats({name, *array});
 }
 
-// Gives an operand the batch axes of c, along which it may repeat.
-void broadcast_batch(const detail::Checks& check, const detail::Argument& operand, Array& x,
-                     const detail::Argument& result, const Array& c) {
-  Array batch = x, wanted = c;
-  batch.rank -= 2;
-  wanted.rank -= 2;
-  check.broadcasts({operand.name, batch}, {result.name, wanted}, "the batch axes of ");
-  detail::pad_rank(x, c.rank);
-  for (int i = 0; i < c.rank - 2; ++i)
-    if (x.extents[i] != c.extents[i]) x.extents[i] = c.extents[i], x.strides[i] = 0;
-}
-
 // If all batches have the same b and the rows of the others continue from batch to batch, they are one
 // matrix.
 bool batch_is_rows(Product& p) {
@@ -197,8 +185,8 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   check.apart(c_arg, a_arg);
   check.apart(c_arg, b_arg);
   p.check(check, c_arg, 1);
-  broadcast_batch(check, a_arg, p.a, c_arg, p.c);
-  broadcast_batch(check, b_arg, p.b, c_arg, p.c);
+  detail::broadcast_batch(check, a_arg, p.a, c_arg);
+  detail::broadcast_batch(check, b_arg, p.b, c_arg);
 
   if (hook) {
     check.that(p.variant.compute == hook->compute,

@@ -7,6 +7,17 @@
 
 namespace kiln::ops::detail {
 
+void broadcast_batch(const Checks& check, const Argument& operand, Array& x, const Argument& result) {
+  const Array& c = result.array;
+  Array batch = x, wanted = c;
+  batch.rank -= 2;
+  wanted.rank -= 2;
+  check.broadcasts({operand.name, batch}, {result.name, wanted}, "the batch axes of ");
+  pad_rank(x, c.rank);
+  for (int i = 0; i < c.rank - 2; ++i)
+    if (x.extents[i] != c.extents[i]) x.extents[i] = c.extents[i], x.strides[i] = 0;
+}
+
 int merge_batches(const char* op, std::initializer_list<Array*> arrays, int kept, MergeOrder order) {
   const int outer = merge_outer(arrays, kept, order);
   if (outer > 1 && kiln::detail::notes_paths())

@@ -9,7 +9,9 @@ TEST_CASE("a warm call of an op allocates nothing") {
   Stream stream;
   auto x = Tensor<float, 3>::zeros({2, 3, 40}), y = Tensor<float, 3>::zeros({2, 3, 40});
   auto m = Tensor<bf16, 3>::zeros({2, 40, 40});
-  auto v = Tensor<float, 1>::zeros({40});
+  auto v = Tensor<float, 1>::zeros({40}), dv = Tensor<float, 1>::zeros({40});
+  auto dm = Tensor<bf16, 2>::zeros({40, 40});
+  constexpr auto gelu = ops::Activation::gelu;
   const auto call = [&] {
     ops::softmax(stream, x, y);
     ops::log_softmax(stream, x, y, {.axis = 1});
@@ -19,6 +21,11 @@ TEST_CASE("a warm call of an op allocates nothing") {
     ops::matmul(stream, x, m, y, {.bias = v});
     ops::matmul(stream, x, m, y, [](auto sum, auto at, auto v) { return sum + v.tile(at.n).load(); }, v);
     ops::attention(stream, x, x, x, y, {.causal = true});
+    ops::layernorm_backward(stream, x, v, x, y, dv, {});
+    ops::matmul_backward(stream, x, m, x, y, {}, {.dbias = dv});
+    ops::matmul_backward(stream, x, m.view().select(0, 0), x, {}, dm, {.activation = gelu, .before = x});
+    ops::activation_mul_backward(stream, x, x, x, y, {});
+    ops::dropout(stream, x, y);
   };
   for (int i = 0; i < 3; ++i) {
     call();
