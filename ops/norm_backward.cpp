@@ -168,7 +168,7 @@ template <int Rank> void looped_body(const OpVariant& v, const Handle* arguments
   detail::with_compute_type(v, [&]<class A>(A) { NormBackward<A, Rank>(v, arguments).record_looped(); });
 }
 
-// The options tell the two ops apart.
+// An option distinguishes the two ops.
 constinit const detail::OpKernel backward_whole("norm_backward", whole_body);
 constinit const detail::OpKernel backward_looped("norm_backward_looped", looped_body<2>);
 constinit const detail::OpKernel backward_strided("norm_backward_strided", looped_body<8>);
