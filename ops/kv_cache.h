@@ -7,8 +7,8 @@
 //                     {.rotary = ops::RotaryOptions{}, .q = q, .rotated_q = q});  // turns k and q, too
 //
 // A cache is contiguous, or divided into pages: keys and values are then [pages, key heads, page size,
-// width], and element [b, i] of the block table, `blocks` [batch, pages of a sequence], is the page that holds
-// tokens i * page size and following of sequence b. The widths of keys and values may differ.
+// width], and element [b, i] of the block table, `blocks` [batch, pages of a sequence], is the page that
+// holds tokens i * page size and following of sequence b. The widths of keys and values may differ.
 //
 // Keys and values are of any float dtypes, or both of i8. Each token and head of an i8 cache has a scale:
 // its elements stand for element * scale, where the scale is the largest magnitude / 127, and elements are

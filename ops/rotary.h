@@ -6,8 +6,8 @@
 //   ops::rotary(stream, x, y, {.pairs = ops::RotaryPairs::interleaved, .width = 64, .offset = 9});
 //   ops::rotary(stream, x, y, {.cos = c, .sin = s});               // tables [positions, width / 2]
 //
-// x and y are [.., tokens, head size], with equal extents, ranks 1 to 8 and any strides; y may be x. Pair j of
-// a token at position p is turned by the angle p * theta^(-2 j / width), or by the angle whose cosine and
+// x and y are [.., tokens, head size], with equal extents, ranks 1 to 8 and any strides; y may be x. Pair j
+// of a token at position p is turned by the angle p * theta^(-2 j / width), or by the angle whose cosine and
 // sine are element [p, j] of the tables:
 //
 //   first' = first * cos - second * sin,   second' = second * cos + first * sin

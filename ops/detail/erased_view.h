@@ -27,6 +27,14 @@ Handle transposed_stored(Handle tile);
 template <class T, auto... D> auto stored_as(DType dtype, const Tile<T, D...>& x) {
   return StoredTile<kiln::detail::shape_t<Tile<T, D...>>>{kiln::detail::emit_cast(x.record(), dtype)};
 }
+template <class S> StoredTile<S> cast_stored(DType dtype, const StoredTile<S>& x) {
+  return {kiln::detail::emit_cast(x.handle, dtype)};
+}
+template <class S, class... D> auto reshape(const StoredTile<S>& x, D...) {
+  kiln::detail::TypeInfo type = kiln::detail::type_info<float, kiln::detail::Shape<D...>>;
+  type.dtype = dtype_of_view(x.handle);
+  return StoredTile<kiln::detail::Shape<D...>>{kiln::detail::emit(ir::Opcode::Reshape, {x.handle}, type)};
+}
 template <class M, class N>
 StoredTile<kiln::detail::Shape<N, M>> trans(const StoredTile<kiln::detail::Shape<M, N>>& x) {
   return {transposed_stored(x.handle)};
@@ -58,13 +66,18 @@ public:
   }
 
   // Loads without a cast, for dot_erased.
-  StoredTile<S> load_as_stored() const {
-    kiln::detail::TypeInfo stored = info();
-    stored.dtype = dtype();
-    return {kiln::detail::emit_view_load(access(), nullptr, nullptr, stored)};
+  StoredTile<S> load_as_stored() const { return load_as_stored(static_cast<const Handle*>(nullptr)); }
+  template <class M> StoredTile<S> load_as_stored_where(const M& mask) const {
+    const Handle where = kiln::detail::emit_convert(Tile(mask).record(), kiln::detail::type_info<bool, S>);
+    return load_as_stored(&where);
   }
 
 private:
+  StoredTile<S> load_as_stored(const Handle* mask) const {
+    kiln::detail::TypeInfo stored = info();
+    stored.dtype = dtype();
+    return {kiln::detail::emit_view_load(access(), mask, nullptr, stored)};
+  }
   static const kiln::detail::TypeInfo& info() { return kiln::detail::type_info<A, S>; }
   static auto made(const Handle& h) { return kiln::detail::tile_t<A, S>(h); }
   kiln::detail::TileAccess access() const {

@@ -2,6 +2,7 @@
 //
 // Plain loads from views are read in place, all other operands from scratch.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/passes/index_tiles.h>
 
 #include <algorithm>
 
@@ -58,6 +59,35 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
   return m;
 }
 
+// A buffer whose axis order[i] is axis i of the matrix.
+KernelEmitter::Matrix KernelEmitter::transposed_matrix(const Buffer& buffer,
+                                                       const std::vector<std::size_t>& order) {
+  const Matrix whole = buffer_matrix(buffer);
+  Matrix m;
+  m.pointer = whole.pointer;
+  for (std::size_t axis : order) {
+    m.strides.push_back(whole.strides[axis]);
+    m.valid.push_back(whole.valid[axis]);
+  }
+  const std::size_t last = order.size() - 1;
+  if (whole.known == DotStrides::UnitInner && order[last] == last) m.known = DotStrides::UnitInner;
+  if (whole.known == DotStrides::UnitInner && order[last - 1] == last) m.known = DotStrides::UnitOuter;
+  return m;
+}
+
+// Whether a tile is loaded from rows that are contiguous in memory, masked, gathered or converted. Its
+// elements are then copied in the order of memory, although a product uses the transposed tile.
+bool KernelEmitter::loads_rows(const ir::Value* v) const {
+  while (v->def && v->def->is(Opcode::Cast) && !plan_.has_buffer(v))
+    v = v->def->operand(0);
+  if (!v->def || plan_.has_buffer(v) || v->type.shape.size() < 2) return false;
+  const bool load = v->def->is(Opcode::ViewLoad), gather = v->def->is(Opcode::ViewGather);
+  if ((!load && !gather) || v->def->operand(0)->type.layout == LayoutClass::Any) return false;
+  const auto last = static_cast<int>(v->type.shape.size()) - 1;
+  if (gather) return passes::step_along(v->def->view_offsets().back(), last) == 1;
+  return v->def->integers("axes").back() == v->def->operand(0)->type.view_rank - 1;
+}
+
 // The memory of a dot's operand. A plain load of a view is used in place, with the extents that lie inside
 // the view. Any other operand, and a tile that begins before its view, is copied to scratch first.
 KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
@@ -74,6 +104,7 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
   }
   bool plain = source->def && source->def->is(Opcode::ViewLoad) && !plan_.has_buffer(source) &&
                !source->def->mask() && !source->def->other();
+  if (!plain && source != v && loads_rows(source)) return transposed_matrix(materialize(source), order);
   if (!plain) return buffer_matrix(materialize(v));
 
   const ir::Op& load = *source->def;

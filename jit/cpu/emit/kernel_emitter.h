@@ -367,6 +367,8 @@ private:
   };
   Matrix operand_matrix(const ir::Value* v);
   Matrix buffer_matrix(const Buffer& buffer);
+  Matrix transposed_matrix(const Buffer& buffer, const std::vector<std::size_t>& order);
+  bool loads_rows(const ir::Value* v) const;
   Matrix view_matrix(const ir::Op& load, const std::vector<std::size_t>& order, const Values& extents);
   struct Sums { // the sums of products, and where they are stored
     llvm::Value* pointer;
