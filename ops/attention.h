@@ -39,26 +39,13 @@
 #include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/array.h>
+#include <kiln/ops/attention_options.h>
 #include <kiln/ops/detail/hook.h>
 #include <kiln/ops/detail/stream_at.h>
 #include <kiln/ops/dims.h>
 
 KILN_API_BEGIN
 namespace kiln::ops {
-
-// Which key a query's own position is: query i sits at key i, or the last query at the last key.
-enum class CausalAlignment : std::uint8_t { first, last };
-
-struct AttentionOptions {
-  double scale = 0; // 0: 1 / sqrt(width)
-  bool causal = false;
-  CausalAlignment alignment = CausalAlignment::first; // for `causal` and the windows
-  // How many keys before and after its own position a query sees; negative: all.
-  std::int64_t window_before = -1, window_after = -1;
-  double soft_cap = 0; // above 0: scores become soft_cap * tanh(score / soft_cap)
-  Input sinks = {};    // [heads]: the score of a further key for each head, whose value is zero
-  Output lse = {};     // [.., heads, queries]: the logarithm of the sum of exponentials
-};
 
 // What lambdas get; see above.
 class AttentionHead : public Scalar<std::int64_t> {
@@ -164,11 +151,6 @@ template <class F, class... V> struct Mask {
   Input views[sizeof...(V) + 1];
 };
 
-// The lambdas of a call without their types.
-struct AttentionHooks {
-  const Hook *score = nullptr, *mask = nullptr;
-  const Input *score_views = nullptr, *mask_views = nullptr;
-};
 template <class A, class F, class... V> void add_hook(AttentionHooks& hooks, const Score<F, V...>& score) {
   hooks.score = &hook_of<ScoreCall<A>, F, hook_view_t<V>...>, hooks.score_views = score.views;
 }

@@ -15,6 +15,7 @@
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/jit/runtime/tensor_view.h>
 #include <kiln/ops/attention.h>
+#include <kiln/ops/attention_backward.h>
 #include <kiln/ops/decode.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/grouped_matmul.h>

@@ -60,6 +60,12 @@ def make(work, dtype, numbers):
         heads, tokens, width, causal = numbers
         q, k, v = (random((1, heads, tokens, width), dtype) for _ in range(3))
         return lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
+    if work == "backward":
+        heads, tokens, width = numbers
+        q, k, v, gradient = (random((1, heads, tokens, width), dtype) for _ in range(4))
+        with torch.enable_grad():
+            o = functional.scaled_dot_product_attention(*(x.requires_grad_() for x in (q, k, v)), is_causal=True)
+        return lambda: torch.autograd.grad(o, (q, k, v), gradient, retain_graph=True)
     transposed = work.endswith("_transposed")
     work = work.removesuffix("_transposed")
     x = random(tuple(reversed(numbers)), dtype).t() if transposed else random(tuple(numbers), dtype)

@@ -11,6 +11,9 @@ TEST_CASE("a warm call of an op allocates nothing") {
   auto m = Tensor<bf16, 3>::zeros({2, 40, 40});
   auto v = Tensor<float, 1>::zeros({40}), dv = Tensor<float, 1>::zeros({40});
   auto dm = Tensor<bf16, 2>::zeros({40, 40});
+  auto lse = Tensor<float, 2>::zeros({2, 3});
+  auto dq = Tensor<float, 3>::zeros({2, 3, 40}), dk = Tensor<float, 3>::zeros({2, 3, 40}),
+       dz = Tensor<float, 3>::zeros({2, 3, 40});
   constexpr auto gelu = ops::Activation::gelu;
   const auto call = [&] {
     ops::softmax(stream, x, y);
@@ -20,7 +23,8 @@ TEST_CASE("a warm call of an op allocates nothing") {
     ops::activation_mul(stream, x, v, y);
     ops::matmul(stream, x, m, y, {.bias = v});
     ops::matmul(stream, x, m, y, [](auto sum, auto at, auto v) { return sum + v.tile(at.n).load(); }, v);
-    ops::attention(stream, x, x, x, y, {.causal = true});
+    ops::attention(stream, x, x, x, y, {.causal = true, .lse = lse});
+    ops::attention_backward(stream, x, x, x, x, y, lse, dq, dk, dz, {.causal = true});
     ops::layernorm_backward(stream, x, v, x, y, dv, {});
     ops::matmul_backward(stream, x, m, x, y, {}, {.dbias = dv});
     ops::matmul_backward(stream, x, m.view().select(0, 0), x, {}, dm, {.activation = gelu, .before = x});

@@ -1,0 +1,532 @@
+// Compares the gradients of attention with double precision and with finite differences.
+#include "strided.h"
+
+#include <kiln/kiln.h>
+
+#include <functional>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+// The relative errors of weights, gradients of scores and results, which are rounded to T, and of the sums in
+// f32 or f64 from which they are computed.
+template <class T> constexpr double exact = std::is_same_v<T, double> ? 1e-8 : 1e-5;
+template <class T>
+constexpr double rounding = std::is_same_v<T, bf16>  ? 0x1p-8
+                            : std::is_same_v<T, f16> ? 0x1p-11
+                                                     : exact<T>;
+
+// An emulated GPU takes smaller problems.
+std::int64_t tokens(std::int64_t most) {
+  return test_device().is_emulated() ? std::min<std::int64_t>(most, 50) : most;
+}
+
+// What the reference computes besides the softmax of scaled products.
+struct Reference {
+  double scale = 0, soft_cap = 0;
+  std::function<double(double s, std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t key)>
+      score;
+  std::function<bool(std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t key)> seen;
+  std::function<double(std::int64_t head)> sink;
+  // What dropout multiplies a weight by.
+  std::function<double(std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t key)> kept;
+
+  double score_of(double product, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const double s = soft_cap > 0 ? soft_cap * std::tanh(product / soft_cap) : product;
+    return score ? score(s, b, h, i, j) : s;
+  }
+};
+
+// A sum with the sums of the magnitudes of its terms, and of the larger ones of which they are differences.
+struct Sum {
+  double value = 0, magnitude = 0, before = 0;
+  void add(double x, double larger) { value += x, magnitude += std::abs(x), before += std::abs(larger); }
+};
+using Sums = std::vector<Sum>; // in row-major order
+struct Gradients {
+  Sums dq, dk, dv, dsinks;
+};
+
+// A random problem with random strides. The forward pass writes o and lse.
+template <class T> struct Problem {
+  std::int64_t batches, key_heads, heads, queries, keys, width, values;
+  Strided<T, 4> q, k, v, o, dout, dq, dk, dv;
+  Strided<std::conditional_t<std::is_same_v<T, double>, double, float>, 3> lse;
+  Strided<T, 1> sinks, dsinks;
+
+  explicit Problem(Random& r, std::int64_t most_tokens) : Problem(r, most_tokens, r.integer(1, 2)) {}
+  Problem(Random& r, std::int64_t most_tokens, std::int64_t batches_)
+      : batches(batches_), key_heads(r.integer(1, 2)), heads(key_heads * r.integer(1, 3)),
+        queries(r.integer(1, most_tokens)), keys(r.integer(1, most_tokens)),
+        width(r.integer(1, 3) * 16 + r.integer(0, 1)), values(r.integer(1, 50)),
+        q(r, {batches, heads, queries, width}, uniform(r, -2, 2)),
+        k(r, {batches, key_heads, keys, width}, uniform(r, -2, 2)),
+        v(r, {batches, key_heads, keys, values}, uniform(r, -1, 1)), o(r, {batches, heads, queries, values}),
+        dout(r, {batches, heads, queries, values}, uniform(r, -1, 1)),
+        dq(r, {batches, heads, queries, width}), dk(r, {batches, key_heads, keys, width}),
+        dv(r, {batches, key_heads, keys, values}), lse(r, {batches, heads, queries}),
+        sinks(r, {heads}, uniform(r, -2, 2)), dsinks(r, {heads}) {}
+
+  Gradients gradients(const Reference& r) const {
+    const auto n = [](std::int64_t x) { return static_cast<std::size_t>(x); };
+    Gradients g{Sums(n(q.view.size())), Sums(n(k.view.size())), Sums(n(v.view.size())), Sums(n(heads))};
+    std::vector<double> s(n(keys)), products(n(keys)), d(n(keys)), d_magnitude(n(keys));
+    const double scale = r.scale != 0 ? r.scale : 1 / std::sqrt(static_cast<double>(width));
+    for (std::int64_t b = 0; b < batches; ++b)
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t i = 0; i < queries; ++i) {
+          const std::int64_t kh = h / (heads / key_heads);
+          double most = r.sink ? r.sink(h) : -INFINITY, total = 0, delta = 0, delta_magnitude = 0;
+          for (std::int64_t j = 0; j < keys; ++j) {
+            s[n(j)] = -INFINITY, d[n(j)] = d_magnitude[n(j)] = 0;
+            if (r.seen && !r.seen(b, h, i, j)) continue;
+            double x = 0;
+            for (std::int64_t e = 0; e < width; ++e)
+              x += q(b, h, i, e) * k(b, kh, j, e);
+            products[n(j)] = x * scale;
+            s[n(j)] = r.score_of(products[n(j)], b, h, i, j);
+            most = std::max(most, s[n(j)]);
+            for (std::int64_t e = 0; e < values; ++e) {
+              const double x = dout(b, h, i, e) * v(b, kh, j, e);
+              d[n(j)] += x, d_magnitude[n(j)] += std::abs(x);
+            }
+          }
+          if (most == -INFINITY) continue;
+          for (double x : s)
+            total += std::exp(x - most);
+          const double sink = r.sink ? std::exp(r.sink(h) - most) : 0;
+          total += sink;
+          for (std::int64_t e = 0; e < values; ++e) { // of o as it is rounded
+            const double x = dout(b, h, i, e) * o(b, h, i, e);
+            delta += x, delta_magnitude += std::abs(x);
+          }
+          g.dsinks[n(h)].add(-sink / total * delta, sink / total * delta_magnitude);
+          for (std::int64_t j = 0; j < keys; ++j) {
+            const double p = std::exp(s[n(j)] - most) / total, step = 1e-5;
+            if (p == 0) continue;
+            const double slope = (r.score_of(products[n(j)] + step, b, h, i, j) -
+                                  r.score_of(products[n(j)] - step, b, h, i, j)) /
+                                 (2 * step);
+            const double kept = r.kept ? r.kept(b, h, i, j) : 1;
+            const double factor = p * slope * scale, ds = factor * (kept * d[n(j)] - delta),
+                         larger = factor * (kept * d_magnitude[n(j)] + delta_magnitude);
+            for (std::int64_t e = 0; e < width; ++e) {
+              const double x = k(b, kh, j, e), y = q(b, h, i, e);
+              g.dq[n(((b * heads + h) * queries + i) * width + e)].add(ds * x, larger * x);
+              g.dk[n(((b * key_heads + kh) * keys + j) * width + e)].add(ds * y, larger * y);
+            }
+            for (std::int64_t e = 0; e < values; ++e) {
+              const double x = kept * p * dout(b, h, i, e);
+              g.dv[n(((b * key_heads + kh) * keys + j) * values + e)].add(x, x);
+            }
+          }
+        }
+    return g;
+  }
+
+  // Runs run(stream, problem's views..., more...), which calls attention and attention_backward, and compares.
+  // Gradients that it does not want are not written.
+  template <class F, class... More> void check(const Reference& r, const F& run, const More&... more) {
+    INFO("q " << q.layout() << "; k " << k.layout() << "; v " << v.layout() << "; dout " << dout.layout()
+              << "; o " << o.layout() << "; lse " << lse.layout());
+    for (Strided<T, 4>* x : {&o, &dq, &dk, &dv})
+      x->fill([](auto...) { return NAN; });
+    on_test_device(run, dout.view, q.view, k.view, v.view, o.view, lse.view, dq.view, dk.view, dv.view,
+                   more...);
+    const Gradients g = gradients(r);
+    const auto compare = [](const char* name, const auto& got, const Sums& sums) {
+      INFO(name << ": " << got.layout());
+      auto next = sums.begin();
+      got.each([&](auto... i) {
+        const Sum sum = *next++;
+        // The smallest numbers of f16 are rounded more.
+        const double most = rounding<T> * (sum.magnitude + std::abs(sum.value)) + exact<T> * sum.before +
+                            (std::is_same_v<T, f16> ? 1e-5 : 0);
+        if (std::abs(got(i...) - sum.value) <= most) return;
+        std::string where;
+        ((where += " " + std::to_string(i)), ...);
+        INFO("element" << where << ", the sums of magnitudes are " << sum.magnitude << " and " << sum.before);
+        REQUIRE(got(i...) == sum.value);
+      });
+      got.check_gaps();
+    };
+    compare("dq", dq, g.dq);
+    compare("dk", dk, g.dk);
+    compare("dv", dv, g.dv);
+    if (r.sink) compare("dsinks", dsinks, g.dsinks);
+  }
+};
+
+KILN_DIM(ROWS);
+KILN_DIM(COLUMNS);
+// Writes what dropout multiplies weights by, as attention.h defines it.
+const auto dropout_kernel =
+    kernel("dropout", [](View<float, 4> kept, Scalar<std::int64_t> seed, Scalar<float> dropout) {
+      auto [b, h, i, j] = program_tile(kept, each, each, ROWS, COLUMNS);
+      Scalar<std::int64_t> first = (b * kept.extent(1) + h) * kept.extent(2);
+      Tile index = expand<1>(first + (i + arange(ROWS))) * kept.extent(3) + expand<0>(j + arange(COLUMNS));
+      kept.tile(b, h, i, j).store(where(rand(seed, index) >= dropout, 1.0f / (1.0f - dropout), 0.0f));
+    });
+
+// Numbers from 0 to 7 in no order.
+template <class H, class I, class J> auto mixed(const H& head, const I& query, const J& key) {
+  return ((query * 7 + cast<std::int32_t>(head)) ^ (key * 5)) % 8;
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("gradients of attention with causal masks, windows, soft caps, sinks and dropout", "",
+                   float, bf16, f16, double) {
+  Random random;
+  KILN_SEED(random);
+  const int rounds = test_device().is_emulated() ? 1 : 2;
+  for (int round = 0; round < rounds; ++round) {
+    Problem<TestType> p(random, tokens(round == 0 ? 80 : 200));
+    Reference r;
+    ops::AttentionOptions options;
+    options.causal = random.integer(0, 1);
+    options.alignment = random.integer(0, 1) ? ops::CausalAlignment::last : ops::CausalAlignment::first;
+    if (random.integer(0, 1)) options.window_before = random.integer(0, 100);
+    if (random.integer(0, 2) == 0) options.window_after = random.integer(0, 100);
+    if (random.integer(0, 1)) options.scale = r.scale = 0.3;
+    if (random.integer(0, 1)) options.soft_cap = r.soft_cap = 2.5;
+    Strided<float, 4> kept(random, {p.batches, p.heads, p.queries, p.keys});
+    if (random.integer(0, 1)) {
+      options.dropout = 0.3, options.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 20)) << 30;
+      Run{}(dropout_kernel, {ROWS = 16, COLUMNS = 32}, kept.view, static_cast<std::int64_t>(options.seed),
+            0.3f);
+      r.kept = [&](auto... i) { return kept(i...); };
+    }
+    const bool sunk = random.integer(0, 1);
+    if (sunk) r.sink = [&](std::int64_t h) { return p.sinks(h); };
+    const std::int64_t shift = options.alignment == ops::CausalAlignment::last ? p.keys - p.queries : 0;
+    r.seen = [&](auto, auto, std::int64_t i, std::int64_t j) {
+      i += shift;
+      return (!options.causal || j <= i) && (options.window_before < 0 || j >= i - options.window_before) &&
+             (options.window_after < 0 || j <= i + options.window_after);
+    };
+    INFO("causal " << options.causal << ", shift " << shift << ", window " << options.window_before << " and "
+                   << options.window_after << ", cap " << options.soft_cap << ", sinks " << sunk
+                   << ", dropout " << options.dropout);
+    p.check(
+        r,
+        [&](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv,
+            auto sinks, auto dsinks) {
+          ops::AttentionOptions used = options;
+          used.lse = lse;
+          if (sunk) used.sinks = sinks, used.dsinks = dsinks;
+          ops::attention(s, q, k, v, o, used);
+          ops::attention_backward(s, dout, q, k, v, o, lse, dq, dk, dv, used);
+        },
+        p.sinks.view, p.dsinks.view);
+  }
+}
+
+TEST_CASE("gradients of attention with lambdas: ALiBi, soft cap, relative bias, prefix and document masks") {
+  Random random;
+  KILN_SEED(random);
+  Problem<float> p(random, tokens(150));
+  Strided<float, 1> slopes(random, {p.heads}, uniform(random, -0.2, 0));
+  Strided<float, 2> bias(random, {p.queries, p.keys}, uniform(random, 0.5, 1.5));
+  Strided<std::int32_t, 2> query_document(random, {p.batches, p.queries}),
+      key_document(random, {p.batches, p.keys});
+  query_document.fill([&](auto b, auto i) { return (i * (b + 3)) / 80; });
+  key_document.fill([&](auto b, auto i) { return (i * (b + 3)) / 80; });
+  // Calls both passes with the same hooks.
+  const auto both = [](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk,
+                       auto dv, const auto&... hooks) {
+    ops::attention(s, q, k, v, o, {.lse = lse}, hooks...);
+    ops::attention_backward(s, dout, q, k, v, o, lse, dq, dk, dv, {}, hooks...);
+  };
+
+  // Outside of the bias, scores are infinite.
+  Reference r;
+  r.score = [&](double s, auto, auto h, auto i, auto j) {
+    return 3 * std::tanh(s / 3) + slopes(h) * static_cast<double>(std::abs(i - j)) - std::log(bias(i, j));
+  };
+  p.check(
+      r,
+      [&](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv,
+          auto slopes, auto bias) {
+        both(s, dout, q, k, v, o, lse, dq, dk, dv,
+             ops::score(
+                 [](auto s, auto head, auto query, auto key, auto slopes, auto bias) {
+                   return 3.0f * tanh(s / 3.0f) + slopes.at(head).load() * cast<float>(abs(key - query)) -
+                          log(bias.tile(query.offset, key.offset).load());
+                 },
+                 slopes, bias));
+      },
+      slopes.view, bias.view);
+
+  r.score = [&](double s, auto, auto, auto i, auto j) { return s * bias(i, j) - std::log(bias(i, j)); };
+  r.seen = [&](auto b, auto, auto i, auto j) { return query_document(b, i) == key_document(b, j); };
+  p.check(
+      r,
+      [&](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv,
+          auto bias, auto of_queries, auto of_keys) {
+        both(s, dout, q, k, v, o, lse, dq, dk, dv,
+             ops::score(
+                 [](auto s, auto, auto query, auto key, auto bias) {
+                   Tile b = bias.tile(query.offset, key.offset).load();
+                   return s * b - log(b);
+                 },
+                 bias),
+             ops::mask(
+                 [](auto head, auto query, auto key, auto of_queries, auto of_keys) {
+                   return expand<1>(of_queries.tile(head.batch, query.offset).load()) ==
+                          expand<0>(of_keys.tile(head.batch, key.offset).load());
+                 },
+                 of_queries, of_keys));
+      },
+      bias.view, query_document.view, key_document.view);
+
+  // Where a product is zero and hidden, the derivative of the score is NaN. The mask has no bounds.
+  r.score = [](double s, auto, auto h, auto i, auto j) {
+    return std::sqrt(s * s + static_cast<double>(((i * 7 + h) ^ (j * 5)) % 8));
+  };
+  r.seen = [&](auto, auto h, auto i, auto j) { return ((i * 7 + h) ^ (j * 5)) % 8 != 0; };
+  for (std::int64_t b = 0; b < p.batches; ++b) // products of zero
+    for (std::int64_t h = 0; h < p.key_heads; ++h)
+      for (std::int64_t d = 0; d < p.width; ++d)
+        p.k.view(b, h, p.keys / 2, d) = 0;
+  p.check(r, [&](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv) {
+    both(s, dout, q, k, v, o, lse, dq, dk, dv, ops::score([](auto s, auto head, auto query, auto key) {
+           return sqrt(s * s + cast<float>(mixed(head, query, key)));
+         }),
+         ops::mask([](auto head, auto query, auto key) { return mixed(head, query, key) != 0; }));
+  });
+
+  r.score = nullptr;
+  r.seen = [&](auto, auto h, auto i, auto j) { return j <= i || j < 17 + h; };
+  p.check(r, [&](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv) {
+    both(s, dout, q, k, v, o, lse, dq, dk, dv, ops::mask([](auto head, auto query, auto key) {
+           return (key <= query) | (key < cast<std::int32_t>(head) + 17);
+         }));
+  });
+  // Nothing is visible.
+  r.seen = [&](auto, auto, auto, auto) { return false; };
+  p.check(r, [&](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv) {
+    both(s, dout, q, k, v, o, lse, dq, dk, dv,
+         ops::mask([](auto, auto query, auto key) { return key < query - 100000; }));
+  });
+}
+
+// The loss is the sum of dout * o. Each gradient is compared with its difference quotient.
+TEST_CASE("gradients of attention are those of finite differences in f64") {
+  Random random;
+  KILN_SEED(random);
+  Problem<double> p(random, test_device().is_emulated() ? 20 : 60);
+  Strided<double, 1> slopes(random, {p.heads}, uniform(random, -0.2, 0));
+  const auto options = [](auto sinks, auto dsinks, auto lse) {
+    return ops::AttentionOptions{.causal = true,
+                                 .window_before = 20,
+                                 .soft_cap = 4,
+                                 .dropout = 0.2,
+                                 .seed = 7,
+                                 .sinks = sinks,
+                                 .lse = lse,
+                                 .dsinks = dsinks};
+  };
+  const auto score = [](auto slopes) {
+    return ops::score(
+        [](auto s, auto head, auto query, auto key, auto slopes) {
+          return s + 0.1 * s * s + slopes.at(head).load() * cast<double>(query - key);
+        },
+        slopes);
+  };
+  on_test_device(
+      [&](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv,
+          auto sinks, auto dsinks, auto slopes) {
+        ops::attention(s, q, k, v, o, options(sinks, dsinks, lse), score(slopes));
+        ops::attention_backward(s, dout, q, k, v, o, lse, dq, dk, dv, options(sinks, dsinks, lse),
+                                score(slopes));
+      },
+      p.dout.view, p.q.view, p.k.view, p.v.view, p.o.view, p.lse.view, p.dq.view, p.dk.view, p.dv.view,
+      p.sinks.view, p.dsinks.view, slopes.view);
+  const auto loss = [&] {
+    on_test_device(
+        [&](Stream& s, auto q, auto k, auto v, auto o, auto lse, auto sinks, auto slopes) {
+          ops::attention(s, q, k, v, o, options(sinks, ops::Output(), lse), score(slopes));
+        },
+        p.q.view, p.k.view, p.v.view, p.o.view, p.lse.view, p.sinks.view, slopes.view);
+    double sum = 0;
+    p.o.each([&](auto... i) { sum += p.o(i...) * p.dout(i...); });
+    return sum;
+  };
+  const auto compare = [&](const char* name, double& x, double gradient) {
+    INFO(name);
+    const double before = x, step = 1e-5;
+    x = before + step;
+    const double above = loss();
+    x = before - step;
+    const double below = loss();
+    x = before;
+    REQUIRE(gradient == Approx((above - below) / (2 * step)).epsilon(1e-5).margin(1e-6));
+  };
+  const auto any = [&](std::int64_t extent) { return random.integer(0, extent - 1); };
+  for (int i = 0; i < 6; ++i) {
+    const std::int64_t b = any(p.batches), h = any(p.heads), kh = any(p.key_heads), m = any(p.queries),
+                       n = any(p.keys), d = any(p.width), e = any(p.values);
+    compare("dq", p.q.view(b, h, m, d), p.dq(b, h, m, d));
+    compare("dk", p.k.view(b, kh, n, d), p.dk(b, kh, n, d));
+    compare("dv", p.v.view(b, kh, n, e), p.dv(b, kh, n, e));
+    compare("dsinks", p.sinks.view(h), p.dsinks(h));
+  }
+}
+
+TEST_CASE("gradients of attention can be left out, and skipping hidden blocks changes no bit") {
+  Random random;
+  KILN_SEED(random);
+  // One kernel computes all gradients if its programs, of which there is one for each key head, are enough for the
+  // threads of a CPU. For gradients that are left out there are others.
+  const std::int64_t threads = test_device().properties().num_threads;
+  Problem<float> p(random, tokens(150), threads);
+  Strided<float, 4> dq(random, {p.batches, p.heads, p.queries, p.width}),
+      dk(random, {p.batches, p.key_heads, p.keys, p.width}),
+      dv(random, {p.batches, p.key_heads, p.keys, p.values});
+  const auto compare = [&](double margin) {
+    const auto same = [margin](const auto& x, const auto& y) {
+      x.each([&](auto... at) { REQUIRE(std::abs(x(at...) - y(at...)) <= margin); });
+      y.check_gaps();
+    };
+    same(p.dq, dq);
+    same(p.dk, dk);
+    same(p.dv, dv);
+  };
+  on_test_device(
+      [](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv,
+         auto other_dq, auto other_dk, auto other_dv) {
+        ops::attention(s, q, k, v, o, {.causal = true, .lse = lse});
+        ops::attention_backward(s, dout, q, k, v, o, lse, dq, dk, dv, {.causal = true});
+        ops::attention_backward(s, dout, q, k, v, o, lse, {}, {}, {}, {.causal = true});
+        ops::attention_backward(s, dout, q, k, v, o, lse, other_dq, {}, {}, {.causal = true});
+        ops::attention_backward(s, dout, q, k, v, o, lse, {}, other_dk, {}, {.causal = true});
+        ops::attention_backward(s, dout, q, k, v, o, lse, {}, {}, other_dv, {.causal = true});
+      },
+      p.dout.view, p.q.view, p.k.view, p.v.view, p.o.view, p.lse.view, p.dq.view, p.dk.view, p.dv.view,
+      dq.view, dk.view, dv.view);
+  compare(1e-4); // another kernel may round in another order
+  // The same mask, written so that it has no bounds.
+  on_test_device(
+      [](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv) {
+        ops::attention_backward(
+            s, dout, q, k, v, o, lse, dq, dk, dv, {},
+            ops::mask([](auto, auto query, auto key) { return cast<float>(key) <= cast<float>(query); }));
+      },
+      p.dout.view, p.q.view, p.k.view, p.v.view, p.o.view, p.lse.view, dq.view, dk.view, dv.view);
+  compare(0);
+}
+
+TEST_CASE("gradients of attention take ranks 2, 3 and more than 4, and batches that do not merge") {
+  Random random;
+  KILN_SEED(random);
+  using Six = std::array<std::int64_t, 6>;
+  const Six queries{2, 1, 3, 2, 20, 32}, keys{2, 1, 3, 2, 30, 32}, values{2, 1, 3, 2, 30, 8},
+      outs{2, 1, 3, 2, 20, 8};
+  Strided<float, 6> q(random, queries, uniform(random, -1, 1)), k(random, keys, uniform(random, -1, 1)),
+      v(random, values, uniform(random, -1, 1)), dout(random, outs, uniform(random, -1, 1)), o(random, outs),
+      dq(random, queries), dk(random, keys), dv(random, values), dq2(random, queries), dk2(random, keys),
+      dv2(random, values), dq3(random, queries), dk3(random, keys), dv3(random, values);
+  Strided<float, 5> lse(random, {2, 1, 3, 2, 20});
+  Strided<float, 1> sinks(random, {2}, uniform(random, -1, 1)), dsinks(random, {2}), part(random, {2});
+  double sums[2] = {};
+  const auto pass = [](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk,
+                       auto dv, auto sinks, auto dsinks) {
+    const ops::AttentionOptions options{.causal = true, .sinks = sinks, .lse = lse, .dsinks = dsinks};
+    ops::attention(s, q, k, v, o, options);
+    ops::attention_backward(s, dout, q, k, v, o, lse, dq, dk, dv, options);
+  };
+  on_test_device(pass, dout.view, q.view, k.view, v.view, o.view, lse.view, dq.view, dk.view, dv.view,
+                 sinks.view, dsinks.view);
+  for (int a = 0; a < 2; ++a)
+    for (int b = 0; b < 3; ++b) {
+      const auto batch = [&](auto x) { return x.select(0, a).select(0, 0).select(0, b); };
+      on_test_device(pass, batch(dout.view), batch(q.view), batch(k.view), batch(v.view), batch(o.view),
+                     batch(lse.view), batch(dq2.view), batch(dk2.view), batch(dv2.view), sinks.view,
+                     part.view);
+      for (int h = 0; h < 2; ++h)
+        sums[h] += part(h);
+      const auto head = [&](auto x) { return batch(x).select(0, 1); };
+      const auto last = sinks.view.slice(0, 1, 2);
+      on_test_device(pass, head(dout.view), head(q.view), head(k.view), head(v.view), head(o.view),
+                     head(lse.view), head(dq3.view), head(dk3.view), head(dv3.view), last,
+                     part.view.slice(0, 1, 2));
+    }
+  const auto same = [](const auto& x, const auto& y, const auto& heads) {
+    x.each([&](auto a, auto b, auto c, auto h, auto i, auto j) {
+      REQUIRE(x(a, b, c, h, i, j) == y(a, b, c, h, i, j));
+      if (h == 1) REQUIRE(x(a, b, c, h, i, j) == Approx(heads(a, b, c, h, i, j)).margin(1e-5));
+    });
+  };
+  same(dq, dq2, dq3);
+  same(dk, dk2, dk3);
+  same(dv, dv2, dv3);
+  for (int h = 0; h < 2; ++h)
+    CHECK(dsinks(h) == Approx(sums[h]).margin(1e-5));
+}
+
+TEST_CASE("gradients of attention without queries, keys, heads or batches are zeros or empty") {
+  Random random;
+  KILN_SEED(random);
+  for (const auto& [batches, heads, queries, keys] :
+       {std::array<std::int64_t, 4>{2, 2, 0, 5}, {2, 2, 5, 0}, {2, 0, 5, 5}, {0, 2, 5, 5}}) {
+    INFO(batches << " batches, " << heads << " heads, " << queries << " queries, " << keys << " keys");
+    const std::int64_t key_heads = 1;
+    Strided<float, 4> q(random, {batches, heads, queries, 16}, uniform(random, -1, 1)),
+        k(random, {batches, key_heads, keys, 16}, uniform(random, -1, 1)),
+        o(random, {batches, heads, queries, 16}),
+        dout(random, {batches, heads, queries, 16}, uniform(random, -1, 1)),
+        dq(random, {batches, heads, queries, 16}), dk(random, {batches, key_heads, keys, 16}),
+        dv(random, {batches, key_heads, keys, 16});
+    Strided<float, 3> lse(random, {batches, heads, queries});
+    Strided<float, 1> sinks(random, {heads}), dsinks(random, {heads});
+    on_test_device(
+        [](Stream& s, auto dout, auto q, auto k, auto o, auto lse, auto dq, auto dk, auto dv, auto sinks,
+           auto dsinks) {
+          const ops::AttentionOptions options{.causal = true, .sinks = sinks, .lse = lse, .dsinks = dsinks};
+          ops::attention(s, q, k, k, o, options);
+          ops::attention_backward(s, dout, q, k, k, o, lse, dq, dk, dv, options);
+        },
+        dout.view, q.view, k.view, o.view, lse.view, dq.view, dk.view, dv.view, sinks.view, dsinks.view);
+    for (const Strided<float, 4>* x : {&dq, &dk, &dv})
+      x->check(0, [](auto...) { return 0; });
+    dsinks.check(0, [](auto) { return 0; });
+  }
+}
+
+TEST_CASE("attention_backward refuses shapes, aliases and lambdas that do not fit") {
+  Stream stream;
+  auto q = Tensor<float, 4>::zeros({1, 4, 8, 16}), k = Tensor<float, 4>::zeros({1, 2, 8, 16}),
+       o = Tensor<float, 4>::zeros({1, 4, 8, 16}), dq = Tensor<float, 4>::zeros({1, 4, 8, 16}),
+       dk = Tensor<float, 4>::zeros({1, 2, 8, 16});
+  auto lse = Tensor<float, 3>::zeros({1, 4, 8}), long_lse = Tensor<float, 3>::zeros({1, 4, 9});
+  auto sinks = Tensor<float, 1>::zeros({4});
+  dq.fill(7);
+  const auto call = [&](const auto& dout, const auto& lse, auto& dq, auto& dk, const auto&... more) {
+    ops::attention_backward(stream, dout, q, k, k, o, lse, dq, dk, {}, more...);
+  };
+  using Catch::Contains;
+  CHECK_THROWS_WITH(call(k, lse, dq, dk),
+                    Contains("ops::attention_backward: dout has extents {1, 2, 8, 16} and o"));
+  CHECK_THROWS_WITH(call(o, long_lse, dq, dk), Contains("lse has extents {1, 4, 9}"));
+  CHECK_THROWS_WITH(call(o, lse, dk, dk), Contains("dq has extents {1, 2, 8, 16} and q {1, 4, 8, 16}"));
+  CHECK_THROWS_WITH(call(o, lse, dq, dq), Contains("dk has extents {1, 4, 8, 16} and k {1, 2, 8, 16}"));
+  CHECK_THROWS_WITH(call(o, lse, dq, k), Contains("dk overlaps k"));
+  CHECK_THROWS_WITH(call(o, lse, o, dk), Contains("dq overlaps dout"));
+  CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{.dsinks = sinks}),
+                    Contains("dsinks is given without sinks"));
+  CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{.soft_cap = -1}), Contains("soft_cap"));
+  CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{.dropout = 1}),
+                    Contains("dropout is a probability"));
+  CHECK_THROWS_WITH(
+      call(o, lse, dq, dk, ops::AttentionOptions{},
+           ops::score([](auto s, auto, auto, auto) { return cast<float>(bitcast<bf16>(cast<f16>(s))); })),
+      Contains("ops::attention_backward: the score has no derivative, because it uses bitcast"));
+  CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{},
+                         ops::score([](auto s, auto, auto, auto) { return s - max(s, ops::KEYS, keep); })),
+                    Contains("ops::attention_backward: the score uses reduce"));
+  stream.synchronize();
+  CHECK(dq.data()[0] == 7);
+}
