@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   }
   failures += run({bin + "/06_stencil", photograph, output + "/sharpened.png"}) != 0;
   if (device.is_cpu()) failures += !run_numpy();
-  failures += run({bin + "/llama_mlp"}) != 0;
+  failures += run({bin + "/llama_block"}) != 0;
 
   if (failures) std::printf("\n%d of these failed\n", failures);
   return failures ? 1 : 0;

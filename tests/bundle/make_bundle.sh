@@ -12,7 +12,7 @@ mkdir -p "$bundle"/{bin,lib/fallback,share/samples}
 put() { install -s --strip-program="${STRIP:-strip}" -m 755 "$1" "$2"; }
 # The tests need the library that exports all names.
 put "$build/lib/internals/libkiln.so.0" "$bundle/lib/libkiln.so.0"
-for program in kiln kiln_demo 01_vector_add 02_fused_expression 03_softmax 04_layernorm 05_matmul 06_stencil llama_mlp bench_gpu cuda_tests cuda_ops_tests; do
+for program in kiln kiln_demo 01_vector_add 02_fused_expression 03_softmax 04_layernorm 05_matmul 06_stencil llama_block bench_gpu cuda_tests cuda_ops_tests; do
   put "$build/bin/$program" "$bundle/bin/$program"
 done
 # The shared libraries that the library and the programs need besides the C library, in the versions of this machine.
@@ -44,9 +44,8 @@ if KILN_CACHE_DIR=$bundle/cache "$bundle/bin/kiln" compile softmax --arch sm_90a
     for sample in 02_fused_expression 03_softmax 04_layernorm; do
       ahead $sm "$bundle/bin/$sample" 1 4099
     done
-    for sample in 05_matmul llama_mlp; do
-      ahead $sm "$bundle/bin/$sample" 64 64 64
-    done
+    ahead $sm "$bundle/bin/05_matmul" 64 64 64
+    ahead $sm "$bundle/bin/llama_block" 64 64 4 2 128 64
     ahead $sm "$bundle/bin/06_stencil" "$source/samples/data/camera.png" /dev/null
   done
 fi

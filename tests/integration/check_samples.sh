@@ -15,7 +15,8 @@ $python -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
 for ((run = 0; run < ${KILN_SAMPLE_RUNS:-3}; ++run)); do
   case $name in
   01_*) arguments=("$(size 5000)") ;;
-  05_* | llama_mlp) arguments=("$(size 60)" "$(size 60)" "$(size 60)") ;;
+  05_*) arguments=("$(size 60)" "$(size 60)" "$(size 60)") ;;
+  llama_block) arguments=("$(size 40)" "$(size 60)" 6 3 "$((2 * $(size 12)))" "$(size 60)") ;;
   06_*) arguments=("$source/samples/data/camera.png" "$work/sharpened.png" "$(size 90)" "$(size 90)") ;;
   *) arguments=("$(size 50)" "$(size 3000)") ;;
   esac

@@ -21,7 +21,8 @@ for sample in "$@"; do
   arguments=(100 100 100)
   case $sample in
   */01_*) arguments=(1000) ;;
-  */05_* | */llama_mlp) ;;
+  */05_*) ;;
+  */llama_block) arguments=(20 30 6 3 16 60) ;;
   */06_*) arguments=("$source/samples/data/camera.png" sharpened.png 90 90) ;;
   *) arguments=(100 1000) ;;
   esac
