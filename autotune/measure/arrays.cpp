@@ -1,6 +1,7 @@
 // Allocates arrays, fills them, and checks their guards and contents.
 #include <kiln/autotune/measure/arrays.h>
 
+#include <kiln/autotune/measure/decoder.h>
 #include <kiln/autotune/measure/vary_integers.h>
 #include <kiln/autotune/random.h>
 #include <kiln/dsl/error.h>
@@ -104,6 +105,43 @@ double least_normal(DType t) {
   case DType::F8E4M3: return 0x1p-6;
   case DType::F8E5M2: return 0x1p-14;
   default: return 0x1p-126; // f32 and bf16
+  }
+}
+
+// Returns a factor that makes usual numbers large, but not so large that sums or squares of thousands of them
+// overflow.
+double enlargement(DType t) {
+  return t == DType::F8E4M3 || t == DType::F8E5M2 ? 4 : t == DType::F16 ? 32 : 1024;
+}
+
+struct Signs {
+  bool negative = false; // some number is
+  double largest = 0;    // finite magnitude
+};
+Signs signs_of(const unsigned char* from, std::int64_t count, DType t) {
+  Signs signs;
+  const Decoder decode(t);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = decode(from + i * size_of(t));
+    signs.negative |= value < 0;
+    if (std::isfinite(value)) signs.largest = std::max(signs.largest, std::abs(value));
+  }
+  return signs;
+}
+
+// Negates a sixteenth of the elements if none is negative, and enlarges one in 32 if none is large.
+void sprinkle_others(unsigned char* to, std::int64_t count, DType t, bool may_negate, bool may_enlarge,
+                     Random& random) {
+  const Signs signs = signs_of(to, count, t);
+  const double factor = enlargement(t);
+  const bool negate = may_negate && !signs.negative, enlarge = may_enlarge && signs.largest < factor;
+  const Decoder decode(t);
+  for (std::int64_t i = 0; (negate || enlarge) && i < count; ++i, to += size_of(t)) {
+    const std::uint64_t bits = random.bits();
+    const bool negated = negate && (bits & 15) == 0, enlarged = enlarge && (bits >> 32 & 31) == 0;
+    if (!negated && !enlarged) continue;
+    const double value = (negated ? -1 : 1) * (enlarged ? factor : 1) * decode(to);
+    ir::store_cell(t, to, ir::cell_of_float(t, value));
   }
 }
 
@@ -254,7 +292,7 @@ bool mixes_with_others(const MemoryPlan& plan, const std::vector<Argument>& argu
 // Arguments may share bytes, like the columns of a matrix. Given contents are copied after all others are
 // made up, and special values come last, so that none of these is overwritten by a weaker kind.
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values, bool positive) {
+                       Values values, bool positive, bool products) {
   Contents contents;
   for (const Block& block : plan.blocks)
     contents.blocks.emplace_back(block.read ? static_cast<std::size_t>(block.bytes) : 0);
@@ -290,12 +328,17 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
       if (kind == range) fill_range(part.to, part.count, arguments[i].dtype, arguments[i].fill, part.random);
       if (kind == given) copy_given(part.to, arguments[i].fill, plan.places[i].bytes, i);
     }
+  std::size_t largest = 0; // the first of the largest arrays that vary
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (parts[i].varied && (!parts[largest].varied || parts[i].count > parts[largest].count)) largest = i;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     Part& part = parts[i];
     if (part.varied && values == Values::special)
       sprinkle_special(part.to, part.count, arguments[i].dtype, part.random);
-    if (part.varied && values == Values::tiny)
-      sprinkle_tiny(part.to, part.count, arguments[i].dtype, part.random);
+    if (!part.varied || values != Values::tiny) continue;
+    sprinkle_others(part.to, part.count, arguments[i].dtype, !positive, !products || i == largest,
+                    part.random);
+    sprinkle_tiny(part.to, part.count, arguments[i].dtype, part.random);
   }
   if (values == Values::tiny) vary_integers(plan, arguments, seed, contents);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)

@@ -55,12 +55,13 @@ struct Contents {
 enum class Values : std::uint8_t {
   usual,   // normally distributed
   special, // some are NaN or infinite
-  tiny,    // some are zeros of either sign or subnormal
+  tiny,    // some are zeros of either sign or subnormal; a few are negative or large, if none was
 };
 // `positive`: normal numbers are replaced by their magnitude plus 1/4, for kernels that take logarithms or
-// roots.
+// roots. `products`: only one argument gets large numbers, since an exponential of products of two such
+// numbers depends on their last bits.
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values = Values::usual, bool positive = false);
+                       Values values = Values::usual, bool positive = false, bool products = false);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);
 
 // Fills an output before a launch. The two patterns differ. For floats both are NaN if the dtype allows;

@@ -267,28 +267,38 @@ Checker::Checked Checker::check_launch(const LoadedCandidate& c, Pattern pattern
 }
 
 Checker::Checked Checker::check(const LoadedCandidate& c, Strictness strictness) {
-  Checked checked = check_twice(c, strictness);
-  if (checked.verdict.kind == Verdict::Kind::wrong && refine()) checked = check_twice(c, strictness);
+  Checked checked = check_launches(c, strictness);
+  if (checked.verdict.kind == Verdict::Kind::wrong && refine()) checked = check_launches(c, strictness);
   return checked;
 }
 
-Checker::Checked Checker::check_twice(const LoadedCandidate& c, Strictness strictness) {
+Checker::Checked Checker::check_launches(const LoadedCandidate& c, Strictness strictness) {
   kept_.clear();
   Checked checked = check_launch(c, Pattern::first, strictness, {});
-  if (checked.verdict.kind != Verdict::Kind::right) return checked;
-  std::vector<bool> kept; // with what the first launch has left there
+  std::vector<bool> kept; // with what the launch before has left there
   if (situation_.keeps_ignored) {
     kept.resize(inputs_.plan.blocks.size());
     for (const ComparedOutput& output : how_)
       if (!is_compared(output.block)) kept[output.block] = true;
   }
-  const auto begin = std::chrono::steady_clock::now();
-  checked = check_launch(c, Pattern::second, strictness, kept);
-  checking_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (checked.verdict.kind != Verdict::Kind::right && has_ignored() && situation_.keeps_ignored)
-    checked.verdict.error +=
-        ", in a second launch, for which ignored outputs hold what the first has left there";
+  const int launches = situation_.keeps_ignored ? 3 : 2;
+  for (int i = 1; i < launches && checked.verdict.kind == Verdict::Kind::right; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    checked = check_launch(c, patterns[i % 2], strictness, kept);
+    checking_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (checked.verdict.kind != Verdict::Kind::right && has_ignored() && situation_.keeps_ignored)
+      checked.verdict.error += std::string(", in a ") + (i == 1 ? "second" : "third") +
+                               " launch, for which ignored outputs hold what the one before has left there";
+  }
   return checked;
+}
+
+Contents Checker::left_by_reference(const std::vector<bool>& blocks) {
+  launch(reference_, Pattern::first);
+  Contents left = inputs_.contents;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i]) set_.arrays()[i].download(stream_, left.blocks[i].data());
+  return left;
 }
 
 Verdict Checker::repeat(const LoadedCandidate& c, double seconds) {

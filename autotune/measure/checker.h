@@ -44,14 +44,17 @@ public:
     double seconds = 0;
   };
   Launched run_reference(const std::function<bool(double)>& again = {}, int most = perturbed_runs);
-  // Launches the candidate twice and compares, the second time with what the first launch has left in ignored
-  // outputs if Situation::keeps_ignored. Throws the errors of its launches. Outputs that a function of the
+  // Launches the candidate twice and compares; if Situation::keeps_ignored, three times, where ignored outputs
+  // hold what the launch before has left there. Throws the errors of its launches. Outputs that a function of the
   // user compares are left out on special inputs (Values), which such functions rarely expect.
   struct Checked {
     Verdict verdict;
     std::vector<OutputComparison> outputs; // as far as they were compared
   };
   Checked check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
+  // Launches the reference, and returns the contents before a next launch: those of this one with what it has
+  // left in `blocks`.
+  Contents left_by_reference(const std::vector<bool>& blocks);
   // Launches the reference on more perturbed inputs, as far as that takes little time, so that elements that
   // moved too little by chance move. check() does so before it refuses a candidate. Returns false if that was
   // done before or is impossible.
@@ -85,7 +88,7 @@ private:
   double launch_as_it_is(const LoadedCandidate& candidate, Pattern pattern, const std::vector<bool>& kept);
   Checked check_launch(const LoadedCandidate& candidate, Pattern pattern, Strictness strictness,
                        const std::vector<bool>& kept);
-  Checked check_twice(const LoadedCandidate& candidate, Strictness strictness);
+  Checked check_launches(const LoadedCandidate& candidate, Strictness strictness);
   double launch_perturbed(double distance, Direction direction, std::uint64_t seed, Pattern pattern);
   // Launches the reference on perturbed inputs. An element is unwritten if it keeps both patterns.
   struct Moved {

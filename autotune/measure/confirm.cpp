@@ -3,7 +3,7 @@
 
 #include <kiln/autotune/measure/drift.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
-#include <kiln/autotune/measure/verify.h>
+#include <kiln/dsl/ir/parser.h>
 
 #include <algorithm>
 
@@ -110,13 +110,22 @@ bool LiveMeasurer::Impl::time_interleaved(Finalists& f) {
   return true;
 }
 
+// Returns those of the inputs that this kernel has.
+std::vector<Twist> LiveMeasurer::Impl::variations() const {
+  const auto kernel = ir::parse(reference_message_.at("ir").get<std::string>(), "fallback");
+  std::vector<Twist> found;
+  for (Twist twist : all_twists)
+    if (applies(twist, workload_.arguments, workload_.outputs, *kernel)) found.push_back(twist);
+  return found;
+}
+
 // Checks a finalist on inputs that no trial had. If it is wrong there, `result` gets the error.
 LiveMeasurer::Impl::Verified LiveMeasurer::Impl::verify_finalist(const PendingCandidate& candidate,
                                                                  Measurement& result) {
   int verified = 0;
-  constexpr int most = std::size(all_twists);
+  const int most = static_cast<int>(variations_.size());
   for (int i = 0; i < most; ++i) {
-    const Twist twist = all_twists[i];
+    const Twist twist = variations_[static_cast<std::size_t>(i)];
     if (!runner_ready()) return lost_ ? Verified::yes : Verified::interrupted; // keep what is known
     const double limit = compilers_.limit() + run_limit();
     Answer answer = crew_.request(*runner_,
@@ -192,7 +201,7 @@ double LiveMeasurer::Impl::seconds_to_confirm(std::span<const Trial* const> fina
   constexpr double least_share = 0.25; // for checking, if timing was shorter than it may be
   const double checking = std::max({reference_.run_seconds - options_.most_seconds,
                                     least_share * reference_.run_seconds, 4 * reference_.seconds});
-  double seconds = static_cast<double>(std::size(all_twists)) * checking + (runner_ ? 0 : setup_seconds_);
+  double seconds = static_cast<double>(variations_.size()) * checking + (runner_ ? 0 : setup_seconds_);
   for (const Trial* finalist : finalists)
     seconds += finalist->result.run_seconds + options_.confirm_seconds;
   return seconds;

@@ -1,6 +1,7 @@
 // Plans the memory of a launch and makes the contents of its inputs, if there is room for both.
 #include <kiln/autotune/measure/inputs.h>
 
+#include <kiln/autotune/measure/noise.h>
 #include <kiln/jit/cli/support/text.h>
 
 #include <algorithm>
@@ -48,7 +49,11 @@ MemoryPlan plan_with_room(const Situation& s, const ir::Kernel& kernel) {
 
 Inputs::Inputs(const Situation& situation, const ir::Kernel& kernel, Values kind)
     : values(kind), plan(plan_with_room(situation, kernel)),
-      contents(make_contents(plan, situation.arguments, situation.seed, kind, situation.positive)) {}
+      contents(make_contents(plan, situation.arguments, situation.seed, kind, situation.positive,
+                             has_products(kernel))) {}
+
+Inputs::Inputs(const Inputs& like, Contents other)
+    : values(like.values), plan(like.plan), contents(std::move(other)) {}
 
 bool has_room_apart(Device device, std::int64_t bytes) {
   const std::int64_t memory = device.properties().memory_bytes;

@@ -15,6 +15,8 @@ constexpr Pattern patterns[] = {Pattern::first, Pattern::second};
 // memory than the machine has.
 struct Inputs {
   Inputs(const Situation& situation, const ir::Kernel& kernel, Values kind = Values::usual);
+  // The same launch with other contents of its inputs.
+  Inputs(const Inputs& like, Contents other);
   Inputs(const Inputs&) = delete; // other objects refer to it
 
   Values values = Values::usual;

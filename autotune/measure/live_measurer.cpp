@@ -149,6 +149,7 @@ void LiveMeasurer::Impl::start() {
                          ? running_ + " cannot be launched on "
                          : "the fallback config {" + fallback_.to_string() + "} cannot be measured on ") +
                     to_string(workload_.device) + ": " + error + after_semicolon(suspicion(how)));
+  variations_ = variations();
   compilers_.set_up_with(setup_message(Crew::Role::compile));
   if (options_.check_reference)
     compare_with_interpreter();

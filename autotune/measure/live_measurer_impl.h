@@ -3,6 +3,7 @@
 
 #include <kiln/autotune/measure/compile_queue.h>
 #include <kiln/autotune/measure/suspect.h>
+#include <kiln/autotune/measure/verify.h>
 
 #include <memory>
 #include <string>
@@ -48,6 +49,7 @@ private:
   std::string draw_fault();
   void run(PendingCandidate& candidate);
   void note(const Measurement& m);
+  std::vector<Twist> variations() const;
   bool is_known(const Point& point) const; // the fallback, if it is too slow to be measured twice
 
   // confirm.cpp
@@ -77,6 +79,7 @@ private:
   std::unordered_map<Point, Compiled, PointHash> compiled_; // compiled but not measured yet
   Message reference_message_;
   Measurement reference_;
+  std::vector<Twist> variations_; // of the inputs on which a winner is verified
   std::string checked_;
   double setup_seconds_ = 0; // of the runner process, the reference's launches included
   double best_relative_ = 0, best_seconds_ = 0;

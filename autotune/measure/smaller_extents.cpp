@@ -15,6 +15,16 @@ std::int64_t smaller(std::int64_t extent) {
   return extent > 16 ? extent - 3 : extent > 2 ? extent - 1 : extent;
 }
 
+// Returns an extent whose last tile is a little less than a quarter full. The number of elements is odd, so
+// that vectors are partial, too.
+std::int64_t with_short_tile(std::int64_t extent, const Config& config) {
+  constexpr std::int64_t least = 16;
+  std::int64_t tile = 0;
+  for (const Binding& binding : config)
+    if (binding.value >= least && binding.value <= extent) tile = std::max(tile, binding.value);
+  return tile == 0 ? extent : (extent / tile - 1) * tile + tile / 4 - 3;
+}
+
 bool divides(std::int64_t a, std::int64_t b) { return a > 1 && b > 1 && (a % b == 0 || b % a == 0); }
 
 // Returns whether two views have the same shape except for factors along some axes.
@@ -69,7 +79,8 @@ private:
 
 } // namespace
 
-std::map<std::int64_t, std::int64_t> smaller_extents(const std::vector<Argument>& arguments) {
+std::map<std::int64_t, std::int64_t> smaller_extents(const std::vector<Argument>& arguments,
+                                                     const Config* config) {
   std::vector<Extents> views;
   std::set<std::int64_t> kept;
   for (const Argument& a : arguments) {
@@ -82,10 +93,11 @@ std::map<std::int64_t, std::int64_t> smaller_extents(const std::vector<Argument>
     std::int64_t unit = 0;
     for (std::int64_t extent : group)
       unit = std::gcd(unit, extent);
-    const bool fixed =
-        std::any_of(group.begin(), group.end(), [&](std::int64_t extent) { return kept.count(extent) > 0; });
+    const bool fixed = unit == 0 || std::any_of(group.begin(), group.end(),
+                                                [&](std::int64_t extent) { return kept.count(extent) > 0; });
+    const std::int64_t chosen_unit = fixed ? unit : config ? with_short_tile(unit, *config) : smaller(unit);
     for (std::int64_t extent : group)
-      chosen[extent] = fixed || unit == 0 ? extent : extent / unit * smaller(unit);
+      chosen[extent] = fixed ? extent : extent / unit * chosen_unit;
   }
   return chosen;
 }

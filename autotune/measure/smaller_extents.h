@@ -1,4 +1,5 @@
-// Chooses smaller extents for the arrays of a launch, so that configs are also tried on other sizes.
+// Chooses smaller extents for the arrays of a launch, so that configs are also tried on other sizes: a little
+// smaller ones, or such that the last tile along an axis is about a quarter full.
 //
 // Equal extents stay equal. Extents may be related: rows of 256 columns have 8 scales, one for each 32
 // columns; an enlarged array has twice the extent of its source. Nothing says so but the shapes, so that an
@@ -9,6 +10,7 @@
 //
 //   f32[500, 256], f32[500, 8]  ->  f32[497, 224], f32[497, 7]
 //   f32[4000], f32[2000]        ->  f32[3994], f32[1997]
+//   f32[4096, 64] with {BN = 512}:  f32[3709, 64], a multiple of 512 and 125 elements
 #pragma once
 
 #include <kiln/autotune/measure/workload.h>
@@ -19,7 +21,10 @@
 namespace kiln::tune {
 
 // Returns a smaller extent for each extent of a view; others, and those of views that must keep their shape
-// (Argument::as_given) and all that are related to them, stay as they are.
-std::map<std::int64_t, std::int64_t> smaller_extents(const std::vector<Argument>& arguments);
+// (Argument::as_given) and all that are related to them, stay as they are. With `config`, whose numbers may be
+// extents of tiles, the last tile becomes short: the largest of these that fits into an extent counts, and the
+// extent stays as it is if none does.
+std::map<std::int64_t, std::int64_t> smaller_extents(const std::vector<Argument>& arguments,
+                                                     const Config* config = nullptr);
 
 } // namespace kiln::tune

@@ -45,7 +45,10 @@ public:
     };
     ir::walk(kernel_.body, [&](const Op& op) {
       for_each_address(op, [&](const Value* value) { note(value, &Steering::addresses); });
-      for_each_control(op, [&](const Value* value) { note(value, &Steering::control); });
+      for_each_control(op, [&](const Value* value) {
+        note(value, &Steering::control);
+        if (!op.is(Opcode::If)) note(value, &Steering::loops);
+      });
     });
     return steering;
   }

@@ -13,6 +13,7 @@ namespace kiln::tune {
 struct Steering {
   bool addresses = false; // influences an index or a pointer
   bool control = false;   // influences a loop's condition or bounds, or a branch
+  bool loops = false;     // influences a loop's condition or bounds
   bool any() const { return addresses || control; }
 };
 

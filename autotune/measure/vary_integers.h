@@ -5,11 +5,14 @@
 
 namespace kiln::tune {
 
-// Constant contents, such as those of a new array or a mask of all elements, hide errors, and so do contents
-// without negative numbers. The former are replaced by random ones, and if the dtype is signed, about half of
-// the latter are negated, less one. Left alone are contents that decide on addresses or loops
-// (MemoryPlan::Place::steers), those that share bytes with such ones or with another dtype, and declared
-// ranges.
+// Contents that look alike hide errors. This replaces, in each array,
+//   constants, such as in a new array or a mask of all elements, by small random numbers;
+//   half of the numbers by negative ones, if the dtype is signed and none is negative;
+//   some numbers by large ones, whose products overflow, or which have the top bit of an unsigned dtype; and
+//   some rows of a mask (bools, or integers that are 0 or 1) by zeros.
+// Left alone are contents that decide on addresses or loops (MemoryPlan::Place::steers), those that share
+// bytes with such ones or with another dtype, and declared ranges. But constants among the former that are
+// equal to an extent are lengths that are all full, half of which become smaller.
 void vary_integers(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
                    Contents& contents);
 

@@ -11,27 +11,35 @@ namespace kiln::tune {
 
 // How the inputs differ from those of the trials, besides their seed.
 enum class Twist : std::uint8_t {
-  special, // some are NaN or infinite
-  tiny,    // some are zeros of either sign or subnormal, and integers are varied
-  ragged,  // the arrays are slightly smaller, in memory of the same size
-  scalars, // some scalars have other values
+  special,  // some are NaN or infinite
+  tiny,     // some are zeros, subnormal, negative or large, and integers are varied (vary_integers.h)
+  ragged,   // the arrays are slightly smaller, in memory of the same size
+  shorter,  // the same, so that the last tile along each axis is short
+  scalars,  // some scalars have other values
+  repeated, // arrays that are updated hold what earlier launches have left there (launch_chain.h)
 };
-inline constexpr Twist all_twists[] = {Twist::special, Twist::tiny, Twist::ragged, Twist::scalars};
+inline constexpr Twist all_twists[] = {Twist::special, Twist::tiny,    Twist::ragged,
+                                       Twist::shorter, Twist::scalars, Twist::repeated};
 const char* name(Twist twist);     // "special", ...
 const char* words_of(Twist twist); // "inputs with NaN and infinities", ...
 std::optional<Twist> parse_twist(std::string_view name);
 
-// Makes extents, and integers equal to such an extent, a little smaller (smaller_extents.h). Returns nothing
-// if that is impossible or has no effect: some array for which `steers` is set may hold indices that would no
-// longer fit, given integers may be lengths that end near an extent, and the layout behind raw pointers is
-// unknown.
-std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments, const std::vector<bool>& steers);
+// Makes extents, and integers equal to such an extent, smaller (smaller_extents.h, also for `config`). Returns
+// nothing if that is impossible or has no effect: some array for which `steers` is set may hold indices that
+// would no longer fit, given integers may be lengths that end near an extent, and the layout behind raw
+// pointers is unknown.
+std::optional<std::vector<Argument>> ragged(std::vector<Argument> arguments, const std::vector<bool>& steers,
+                                            const Config* config = nullptr);
 
-// Gives scalars other values: floats 0.73 times theirs, 0 becomes 0.73 or 1, integers shrink. Scalars for
-// which `steers` is set keep theirs, and so do integers that are equal to an extent, divide it or are a
-// multiple of it, because they may be sizes. Returns nothing if no scalar changes.
+// Gives scalars other values: floats 0.73 times theirs, 0 becomes 0.73 or 1, and integers shrink, since they
+// may be lengths. Scalars for which `steers` is set keep theirs. Returns nothing if no scalar changes.
 std::optional<std::vector<Argument>> with_other_scalars(std::vector<Argument> arguments,
                                                         const std::vector<bool>& steers);
+
+// Whether the inputs of this kernel, as of the reference, can differ in this way. If not, verify() has nothing
+// to compare; it may still skip others.
+bool applies(Twist twist, const std::vector<Argument>& arguments, const std::vector<OutputCheck>& outputs,
+             const ir::Kernel& kernel);
 
 // Compares a candidate with the reference. If the reference does not run on such inputs or memory is short,
 // nothing is compared and `skipped` gives the reason. NaN and infinities propagate differently through dots

@@ -23,7 +23,7 @@
 // and its outputs are compared with the reference's (compare.h). This is repeated with another pattern, so
 // that an element that is not written cannot be right by chance. Blocks that are both read and written get
 // their initial contents before each of these launches; but if the default does not need the initial contents
-// of ignored outputs, the second launch finds there what the first has left. The bytes around all arrays and
+// of ignored outputs, two more launches find there what the one before has left. The bytes around all arrays and
 // the inputs must not change; on the CPU the arrays lie between pages that fault. After timing, the
 // surrounding bytes and the inputs are checked again, and small problems are launched and compared more
 // often, to find races.

@@ -6,6 +6,7 @@
 
 #include <kiln/autotune/measure/checker.h>
 #include <kiln/autotune/measure/trial_runner.h>
+#include <kiln/autotune/measure/verify.h>
 
 #include <utility>
 #include <vector>
@@ -38,6 +39,13 @@ public:
     const tune::Verdict v = check(right, candidate, runs).verdict;
     return v.kind == tune::Verdict::Kind::right ? "" : v.error;
   }
+  // Returns the error of a verification as a winner, or an empty text.
+  template <class R, class C> std::string verified(tune::Twist twist, const R& right, const C& candidate) {
+    const tune::Verification v =
+        tune::verify(load(candidate, other_), load(right, seed_), situation_, twist, 10, [] {});
+    return v.skipped.empty() ? v.result.error : "skipped: " + v.skipped;
+  }
+  tune::Situation& situation() { return situation_; }
   // Returns what is said if the seed differs from the interpreter.
   template <class R> std::string interpreted(const R& right, double seconds = 0.2) {
     try {

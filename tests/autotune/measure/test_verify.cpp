@@ -79,11 +79,11 @@ template <class R, class K> Measurement confirmed_integers(const R& right, const
 
 } // namespace
 
-TEST_CASE("a winner that is right everywhere is verified three times") {
+TEST_CASE("a winner that is right everywhere is verified four times") {
   const Measurement m = confirmed(copies);
   INFO(m.error);
   CHECK(m.ok());
-  CHECK(m.facts.at("verified") == 3);
+  CHECK(m.facts.at("verified") == 4);
 }
 
 TEST_CASE("a winner that is wrong on inputs that no trial had is rejected with a description of the inputs") {
@@ -94,7 +94,7 @@ TEST_CASE("a winner that is wrong on inputs that no trial had is rejected with a
   for (const auto& [result, words] :
        {Case{confirmed(drops_nan), "with inputs with NaN and infinities: element "},
         Case{confirmed(rounds_tiny_up),
-             "with inputs with zeros, subnormal numbers and negative integers: element "},
+             "with inputs with zeros, subnormal numbers, and other signs and magnitudes: element "},
         Case{confirmed(knows_the_size), "with arrays that are a little smaller: element "}}) {
     INFO(result.error);
     CHECK(result.status == Status::wrong_result);
@@ -115,7 +115,8 @@ TEST_CASE("a winner that is wrong for negative integers, or where integers and m
         confirmed_integers(shifts, knows_the_value)}) {
     INFO(m.error);
     CHECK(m.status == Status::wrong_result);
-    CHECK_THAT(m.error, Catch::StartsWith("with inputs with zeros, subnormal numbers and negative integers"));
+    CHECK_THAT(m.error, Catch::StartsWith(
+                            "with inputs with zeros, subnormal numbers, and other signs and magnitudes"));
   }
 }
 
@@ -130,7 +131,7 @@ TEST_CASE("NaN and infinities may spread differently in products with other tile
   REQUIRE(results.size() == 1);
   INFO(results[0].error);
   CHECK(results[0].ok());
-  CHECK(results[0].facts.at("verified") == 3);
+  CHECK(results[0].facts.at("verified") == 4);
 }
 
 TEST_CASE("smaller arguments keep equal extents equal, and keep strides and small extents") {
@@ -174,7 +175,7 @@ TEST_CASE("a winner that ignores a scalar is rejected, and one that does not is 
   const Measurement same = confirmed(right, right, arguments);
   INFO(same.error);
   CHECK(same.ok());
-  CHECK(same.facts.at("verified") == 4);
+  CHECK(same.facts.at("verified") == 5);
   for (const Measurement& m :
        {confirmed(right, ignores_alpha, arguments), confirmed(right, ignores_flag, arguments)}) {
     CHECK(m.status == Status::wrong_result);
@@ -225,6 +226,22 @@ TEST_CASE("inputs that must stay as given get no special values, and keep their 
   }
 }
 
+TEST_CASE("a kernel is only verified on variations that its inputs have") {
+  const auto updates = kernel("updates", [](View<float, 1> y, Scalar<float> by) {
+    auto [i] = program_tile(y, BN);
+    y.tile(i).store(y.tile(i).load() * by);
+  });
+  const std::vector<Argument> one{tensor_argument(DType::F32, {n}, true),
+                                  tensor_argument(DType::F32, {n}, false)},
+      other{tensor_argument(DType::F32, {n}, false), scalar_argument(DType::F32, 2)};
+  const auto of_copies = copies.record({BN = 32}), of_updates = updates.record({BN = 32});
+  for (Twist twist : all_twists) {
+    const bool is_new = twist == Twist::scalars || twist == Twist::repeated;
+    CHECK(applies(twist, one, {}, *of_copies) == !is_new);
+    CHECK(applies(twist, other, {}, *of_updates));
+  }
+}
+
 TEST_CASE("related extents become smaller in proportion, and independent ones each alone") {
   const auto view = [](std::vector<std::int64_t> extents) {
     return tensor_argument(DType::F32, std::move(extents), true);
@@ -235,6 +252,9 @@ TEST_CASE("related extents become smaller in proportion, and independent ones ea
   CHECK(smaller_extents({view({1024, 64}), view({64}), view({1024})}) == Map{{64, 61}, {1024, 1021}});
   CHECK(smaller_extents({view({1024, 4}), view({1024})}) == Map{{4, 3}, {1024, 1021}});
   CHECK(smaller_extents({view({256, 256}), view({256, 8})}) == Map{{8, 7}, {256, 224}});
+  const Config config{{"BN", 512}, {"BM", 4}, {"num_warps", 2}};
+  CHECK(smaller_extents({view({4096, 64}), view({1003})}, &config) ==
+        Map{{64, 64}, {1003, 125}, {4096, 7 * 512 + 125}});
   Argument table = view({100});
   table.as_given = true;
   CHECK(smaller_extents({table, view({1000, 7})}) == Map{{7, 6}, {100, 100}, {1000, 997}});

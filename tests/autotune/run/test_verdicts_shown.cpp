@@ -176,7 +176,7 @@ TEST_CASE("a config that does not reset scratch for the next launch is refused i
       tuned(last_one, two_configs(), options).tune(stream, short_search(), x, counter, y);
   CHECK(reset.config().to_string() == "BN=16");
   CHECK_THAT(reset.refusals,
-             Contains("in a second launch, for which ignored outputs hold what the first has left"));
+             Contains("in a second launch, for which ignored outputs hold what the one before has left"));
   CHECK(tuned(never_reset, two_configs(), options)
             .tune(stream, short_search(), x, counter, y)
             .refusals.empty());
