@@ -106,11 +106,13 @@ void Checker::keep_first(std::size_t i, std::vector<unsigned char> values) {
   kept.values = std::move(values);
   kept.motion = Motion(dtype, kept.values.size() / static_cast<std::size_t>(size_of(dtype)));
   if (!poisoned.empty()) kept.unwritten = elements_equal_to(poisoned, kept.values, dtype);
+  kept.one_pattern = true;
 }
 
 // An element is unwritten only if it keeps both patterns.
 void Checker::keep_second(std::size_t i, const std::vector<unsigned char>& values) {
   ReferenceOutput& kept = outputs_[i];
+  kept.one_pattern = false;
   if (!kept.unwritten.empty())
     keep_common(kept.unwritten, elements_equal_to(poison_of(i, Pattern::second), values, kept.dtype));
   for (ComparedOutput& output : how_)

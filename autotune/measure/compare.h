@@ -18,6 +18,8 @@ struct ReferenceOutput {
   std::vector<unsigned char> values;
   std::vector<bool> unwritten; // by element; empty: all elements are written or had contents before
   Motion motion;
+  // There was no launch with the other pattern, so that an element which seems unwritten may have this value.
+  bool one_pattern = false;
 };
 
 // How far a right output may be from the reference's.
@@ -45,7 +47,8 @@ enum class Strictness : std::uint8_t {
 
 // `values` is the memory after a launch, `poisoned` its pattern before the launch (empty: it had the same
 // contents as for the reference). The output is right if
-// 1. exactly the elements that the reference does not write still hold the pattern;
+// 1. exactly the elements that the reference does not write still hold the pattern, or what the reference has
+//    there if it was launched with one pattern only;
 // 2. NaN and infinities are where the reference has them;
 // 3. each finite element r differs by at most the sum of `factor` times its spread, `roundings` errors of |r|
 //    (4 if no element moved in any run), and 1.5 units in the last place of the output's dtype. Where an
