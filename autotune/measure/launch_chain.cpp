@@ -37,8 +37,11 @@ std::vector<bool> updated_blocks(const std::vector<Argument>& arguments,
     if (const auto i = static_cast<std::size_t>(output.parameter);
         output.ignored && i < plan.places.size() && plan.places[i].block >= 0)
       updated[block_of(i)] = false;
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (plan.places[i].block >= 0 && updated[block_of(i)] && steering[i].loops) return {};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (plan.places[i].block < 0) continue;
+    if (arguments[i].as_given) updated[block_of(i)] = false;
+    if (updated[block_of(i)] && steering[i].loops) return {};
+  }
   return updated;
 }
 

@@ -19,8 +19,8 @@
 
 namespace kiln::tune {
 
-// Marks the blocks that the kernel reads and writes. Those with ignored outputs are not among them, since
-// check() keeps what a candidate has left there (checker.h). None is marked if the contents of one decide on
+// Marks the blocks that the kernel reads and writes. Those that must stay as given are not among them, nor are
+// those with ignored outputs, since check() keeps what a candidate has left there (checker.h). None is marked if the contents of one decide on
 // loops: a kernel that waits for a semaphore might wait forever unless the application resets it.
 std::vector<bool> updated_blocks(const std::vector<Argument>& arguments,
                                  const std::vector<OutputCheck>& outputs, const MemoryPlan& plan,

@@ -121,6 +121,10 @@ TEST_CASE("a kernel is not launched again if nothing changes or if its loops dep
   });
   Compared unchanged({updated({n}, 1)}, bn(64), bn(512));
   CHECK_THAT(unchanged.verified(Twist::repeated, positive, positive), Catch::StartsWith("skipped: "));
+  unchanged.situation().arguments[0] = updated({n});
+  CHECK(unchanged.verified(Twist::repeated, positive, positive) == "");
+  unchanged.situation().arguments[0].as_given = true;
+  CHECK_THAT(unchanged.verified(Twist::repeated, positive, positive), Catch::StartsWith("skipped: "));
   const auto halved = kernel("halved", [](View<float, 1> y) {
     auto [i] = program_tile(y, BN);
     Tile t = y.tile(i).load();
