@@ -292,7 +292,7 @@ bool mixes_with_others(const MemoryPlan& plan, const std::vector<Argument>& argu
 // Arguments may share bytes, like the columns of a matrix. Given contents are copied after all others are
 // made up, and special values come last, so that none of these is overwritten by a weaker kind.
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values, bool positive, bool products) {
+                       Values values, bool positive, Large large) {
   Contents contents;
   for (const Block& block : plan.blocks)
     contents.blocks.emplace_back(block.read ? static_cast<std::size_t>(block.bytes) : 0);
@@ -336,8 +336,8 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     if (part.varied && values == Values::special)
       sprinkle_special(part.to, part.count, arguments[i].dtype, part.random);
     if (!part.varied || values != Values::tiny) continue;
-    sprinkle_others(part.to, part.count, arguments[i].dtype, !positive, !products || i == largest,
-                    part.random);
+    sprinkle_others(part.to, part.count, arguments[i].dtype, !positive,
+                    large == Large::all || (large == Large::one && i == largest), part.random);
     sprinkle_tiny(part.to, part.count, arguments[i].dtype, part.random);
   }
   if (values == Values::tiny) vary_integers(plan, arguments, seed, contents);

@@ -58,10 +58,12 @@ enum class Values : std::uint8_t {
   tiny,    // some are zeros of either sign or subnormal; a few are negative or large, if none was
 };
 // `positive`: normal numbers are replaced by their magnitude plus 1/4, for kernels that take logarithms or
-// roots. `products`: only one argument gets large numbers, since an exponential of products of two such
-// numbers depends on their last bits.
+// roots. `large` says which arguments get large numbers if they are `tiny`: only one if the kernel has
+// products, since an exponential of products of two such numbers depends on their last bits, and none if it
+// computes in coarse formats, whose sums lose what is smaller.
+enum class Large : std::uint8_t { all, one, none };
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
-                       Values values = Values::usual, bool positive = false, bool products = false);
+                       Values values = Values::usual, bool positive = false, Large large = Large::all);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);
 
 // Fills an output before a launch. The two patterns differ. For floats both are NaN if the dtype allows;

@@ -2,6 +2,7 @@
 #include <kiln/autotune/measure/inputs.h>
 
 #include <kiln/autotune/measure/noise.h>
+#include <kiln/autotune/measure/perturb.h>
 #include <kiln/jit/cli/support/text.h>
 
 #include <algorithm>
@@ -45,12 +46,18 @@ MemoryPlan plan_with_room(const Situation& s, const ir::Kernel& kernel) {
   return plan;
 }
 
+Large large_numbers_for(const ir::Kernel& kernel) {
+  return rounding_inside(kernel) > coarse_rounding ? Large::none
+         : has_products(kernel)                    ? Large::one
+                                                   : Large::all;
+}
+
 } // namespace
 
 Inputs::Inputs(const Situation& situation, const ir::Kernel& kernel, Values kind)
     : values(kind), plan(plan_with_room(situation, kernel)),
       contents(make_contents(plan, situation.arguments, situation.seed, kind, situation.positive,
-                             has_products(kernel))) {}
+                             large_numbers_for(kernel))) {}
 
 Inputs::Inputs(const Inputs& like, Contents other)
     : values(like.values), plan(like.plan), contents(std::move(other)) {}
