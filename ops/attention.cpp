@@ -4,6 +4,8 @@
 #include <kiln/ops/detail/attention_call.h>
 #include <kiln/ops/detail/attention_scores.h>
 #include <kiln/ops/detail/batches.h>
+#include <kiln/ops/detail/kernels.h>
+#include <kiln/ops/detail/known_config.h>
 
 #include <array>
 #include <optional>
@@ -102,12 +104,21 @@ void attention_body(const OpVariant& v, const Handle* arguments) {
 
 constinit const detail::OpKernel attention_kernel("attention", attention_body);
 
+} // namespace
+
+std::shared_ptr<ir::Kernel> detail::record_attention(DType dtype, const Config& config, bool causal) {
+  const DType compute = dtype == DType::F64 ? DType::F64 : DType::F32;
+  const Array in = reading(dtype, 4), out = writing(dtype, 4);
+  return attention_kernel.record(config, {compute, causal ? option::causal : 0},
+                                 {in, in, in, out, {compute, 0.0}, std::int64_t{0}});
+}
+
 // A heuristic. Blocks of scores that fill a part of the L2 cache are 5 to 10 % faster than blocks of 128 x
 // 64: 256 x 256 (256 KiB) with an L2 of 2 MiB (measured on Granite Rapids), 256 x 128 with 1 MiB (Zen 4) or
 // 512 KiB (Zen 3). With an L2 below 2 MiB masks take blocks of 128 queries, because a part of a block at the
 // edge of what is visible is wasted. That for GPUs is not measured yet.
-Config attention_config(Device device, std::int64_t queries, std::int64_t width, std::int64_t values,
-                        bool masked) {
+Config detail::attention_config(Device device, std::int64_t queries, std::int64_t width, std::int64_t values,
+                                bool masked) {
   Config c{WIDTH = width, VALUES = values};
   const auto blocks = [&](std::int64_t q, std::int64_t k) {
     c.set(QUERIES = detail::block_of_tokens(queries, q)), c.set(KEYS = k);
@@ -127,6 +138,8 @@ Config attention_config(Device device, std::int64_t queries, std::int64_t width,
   return c;
 }
 
+namespace {
+
 // A call after the checks. The arrays have rank 4 or more. lse has a last axis of one element.
 struct Call {
   Array q, k, v, o, lse;
@@ -145,10 +158,17 @@ void launch(const detail::StreamAt& at, const Call& c) {
   list.add(c.o);
   list.add_if(c.has(has_lse), c.lse);
   detail::add_scores_arguments(list, c.variant, c.options, c.hooks, c.q.extents[3], c.first_batch);
+  const std::int64_t queries = c.q.extents[2], width = c.q.extents[3], values = c.v.extents[3];
   const bool masked = c.has(option::causal | option::before | option::after) || c.variant.mask;
-  const Config config =
-      attention_config(at.stream.device(), c.q.extents[2], c.q.extents[3], c.v.extents[3], masked);
-  attention_kernel.launch(at, config, c.variant, list);
+  std::optional<Config> config;
+  const bool tunable = (c.variant.options & ~option::causal) == 0 && !c.variant.hook && !c.variant.mask;
+  if (tunable && width == values)
+    config =
+        detail::known_config(masked ? "attention_causal" : "attention", at,
+                             {c.q.extents[0], c.q.extents[1], c.k.extents[1], queries, c.k.extents[2], width},
+                             {&c.q, &c.k, &c.v, &c.o});
+  if (!config) config = detail::attention_config(at.stream.device(), queries, width, values, masked);
+  attention_kernel.launch(at, *config, c.variant, list);
 }
 
 } // namespace

@@ -104,6 +104,37 @@ Space row_space(DType dtype, const Problem& p, Device device) {
   return space;
 }
 
+// --- Attention ---------------------------------------------------------------------------------------------
+
+template <bool causal>
+std::shared_ptr<ir::Kernel> record_attention_of(DType dtype, const Problem&, const Config& config) {
+  return detail::record_attention(dtype, config, causal);
+}
+
+template <bool causal> Space attention_space(DType dtype, const Problem& p, Device device) {
+  const std::int64_t width = p["D"], bytes = dtype == DType::F64 ? 8 : 4;
+  Space space;
+  space.oneof(WIDTH, {width}).oneof(VALUES, {width});
+  if (device.is_cpu()) {
+    space.pow2(QUERIES, 16, 512).pow2(KEYS, 32, 512);
+    space.require("scores and sums fit a cache", [bytes, width](const Choice& c) {
+      return c[QUERIES] * (c[KEYS] + width) * bytes <= 1 << 20;
+    });
+  } else {
+    space.pow2(QUERIES, 16, 128).pow2(KEYS, 16, 128).oneof(num_warps, {1, 2, 4, 8});
+    space.require("a thread holds at most 256 numbers", [width](const Choice& c) {
+      return c[QUERIES] * (c[KEYS] + width) <= 256 * 32 * c[num_warps];
+    });
+  }
+  space
+      .require("there are so many queries",
+               [](const Choice& c, const Problem& p) { return c[QUERIES] <= 16 || c[QUERIES] < 2 * p["T"]; })
+      .require("there are so many keys",
+               [](const Choice& c, const Problem& p) { return c[KEYS] <= 32 || c[KEYS] < 2 * p["S"]; });
+  space.seed_near(detail::attention_config(device, p["T"], width, width, causal));
+  return space;
+}
+
 const tune::TunableRegistration tunable_matmul({
     .name = "matmul",
     .summary = "c = a b",
@@ -130,6 +161,24 @@ const tune::TunableRegistration tunable_layernorm({
     .space = row_space,
     .sizes = "M=4096,N=1024",
     .parameters = "x=M,N gamma=N beta=N y=M,N eps=0.00001",
+});
+const tune::TunableRegistration tunable_attention({
+    .name = "attention",
+    .summary = "o = softmax(q k^T / sqrt(D)) v",
+    .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+    .record = record_attention_of<false>,
+    .space = attention_space<false>,
+    .sizes = "B=1,H=8,G=8,T=1024,S=1024,D=64",
+    .parameters = "q=B,H,T,D k=B,G,S,D v=B,G,S,D o=B,H,T,D scale=0.125 first_batch=0",
+});
+const tune::TunableRegistration tunable_attention_causal({
+    .name = "attention_causal",
+    .summary = "attention in which query i sees the keys up to i",
+    .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+    .record = record_attention_of<true>,
+    .space = attention_space<true>,
+    .sizes = "B=1,H=8,G=8,T=1024,S=1024,D=64",
+    .parameters = "q=B,H,T,D k=B,G,S,D v=B,G,S,D o=B,H,T,D scale=0.125 first_batch=0",
 });
 
 } // namespace

@@ -26,12 +26,19 @@ extern const OpKernel matmul_kernel;
 inline constexpr std::uint32_t matmul_activation = 3, matmul_bias = 4, matmul_times = 8, matmul_residual = 16,
                                matmul_alpha = 32, matmul_beta = 64, matmul_tf32 = 128;
 
+// --- Attention ---------------------------------------------------------------------------------------------
+
+// A heuristic config; `masked` if some keys are hidden from some queries.
+Config attention_config(Device device, std::int64_t queries, std::int64_t width, std::int64_t values,
+                        bool masked);
+
 // --- Recordings for arguments of one dtype -----------------------------------------------------------------
 
 std::shared_ptr<ir::Kernel> record_matmul(DType dtype, const Config& config);
 // These record the first kernel or, if not `whole`, the looped one.
 std::shared_ptr<ir::Kernel> record_softmax(DType dtype, const Config& config, bool whole);
 std::shared_ptr<ir::Kernel> record_layernorm(DType dtype, const Config& config, bool whole);
+std::shared_ptr<ir::Kernel> record_attention(DType dtype, const Config& config, bool causal);
 
 // An array of a dtype and rank without memory, with which a kernel can be recorded.
 Array reading(DType dtype, int rank);

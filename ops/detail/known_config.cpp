@@ -35,7 +35,7 @@ LayoutClass layout_of(const Array& a) {
 }
 
 // Identifies a problem: the address of the kernel's name, dtype and layouts, device, and up to three sizes.
-using Key = std::array<std::uint64_t, 6>;
+using Key = std::array<std::uint64_t, 9>;
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
     std::uint64_t h = 0;

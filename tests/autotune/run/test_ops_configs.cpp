@@ -6,7 +6,9 @@
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/run/registry.h>
 #include <kiln/autotune/run/task.h>
+#include <kiln/jit/runtime/rehearsal.h>
 #include <kiln/jit/runtime/tensor.h>
+#include <kiln/ops/attention.h>
 #include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/matmul.h>
@@ -146,4 +148,21 @@ TEST_CASE("softmax uses the kernel that the tuner chose, for whole rows or for p
       worst = std::max(worst, std::abs(std::exp(static_cast<double>(in(m, n))) / sum - out(m, n)));
   }
   CHECK(worst < 1e-6);
+}
+
+TEST_CASE("attention uses the tuner's configs, one for all keys and one for causal calls") {
+  const OwnCache cache;
+  Stream stream;
+  const auto config_of = [&](const ops::AttentionOptions& options) {
+    const auto q = stand_in<float>({2, 6, 90, 24}), out = stand_in<float>({2, 6, 90, 24});
+    const auto k = stand_in<float>({2, 3, 70, 24});
+    const Rehearsal r = rehearse([&] { ops::attention(stream, q, k, k, out, options); });
+    return r.launches.at(0).config;
+  };
+  publish_best("attention", "B=2,H=6,G=3,T=90,S=70,D=24", "QUERIES=32,KEYS=64,WIDTH=24,VALUES=24");
+  publish_best("attention_causal", "B=2,H=6,G=3,T=90,S=70,D=24", "QUERIES=16,KEYS=32,WIDTH=24,VALUES=24");
+  CHECK(config_of({}) == Config::parse("QUERIES=32,KEYS=64,WIDTH=24,VALUES=24"));
+  CHECK(config_of({.causal = true}) == Config::parse("QUERIES=16,KEYS=32,WIDTH=24,VALUES=24"));
+  const Config usual = ops::detail::attention_config(Device::cpu(), 90, 24, 24, true);
+  CHECK(config_of({.causal = true, .soft_cap = 5}) == usual);
 }
