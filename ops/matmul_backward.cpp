@@ -1,4 +1,5 @@
-// Implements the gradients of products as products on transposed views, and those of biases as sums of columns.
+// Implements the gradients of products as products on transposed views, and those of biases as sums of
+// columns.
 #include <kiln/ops/matmul_backward.h>
 
 #include <kiln/jit/runtime/rehearsing.h>
@@ -20,14 +21,18 @@ using detail::Argument;
 using detail::StreamAt;
 using detail::Workspace;
 
-constexpr const char* backward_op = "ops::matmul_backward";
+// The names of the arguments in errors.
+struct BackwardNames {
+  const char *op, *a, *b, *dc, *da, *db;
+};
 
-// A gradient: result (+)= alpha times the sum of left right over the batches along which the result has extent 1.
-// All have the rank of c.
+// A gradient: result (+)= alpha times the sum of left right over the batches along which the result has
+// extent 1. All have the rank of c.
 struct ProductSum {
   Array left, right, result;
   double alpha;
   bool accumulate;
+  Precision precision;
 
   bool is_summed(int axis) const { return result.extents[axis] == 1 && left.extents[axis] != 1; }
   // The first axis of batches that is summed, or -1.
@@ -59,7 +64,8 @@ struct ProductSum {
   }
 
   void launch(const StreamAt& at, const Array& to, double beta, const Input& residual = {}) const {
-    matmul(at, Input(left), Input(right), Output(to), {.alpha = alpha, .beta = beta, .residual = residual});
+    matmul(at, Input(left), Input(right), Output(to),
+           {.alpha = alpha, .beta = beta, .residual = residual, .precision = precision});
   }
 };
 
@@ -76,9 +82,9 @@ template <class F> void each_summed(const ProductSum& p, const F& body) {
   }
 }
 
-// Sums over batches that are not part of the product are in the compute dtype: in the result if it has that dtype,
-// and otherwise in memory of their own, to which the last product is added.
-void run(const StreamAt& at, ProductSum p, DType compute) {
+// Sums over batches that are not part of the product are in the compute dtype: in the result if it has that
+// dtype, and otherwise in memory of their own, to which the last product is added.
+void run(const StreamAt& at, const char* op, ProductSum p, DType compute) {
   if (p.result.size() == 0) return;
   const double beta = p.accumulate ? 1 : 0;
   std::int64_t count = 1;
@@ -94,7 +100,7 @@ void run(const StreamAt& at, ProductSum p, DType compute) {
   if (count == 1) return p.launch(at, p.result, beta);
   if (kiln::detail::notes_paths())
     kiln::detail::note_path(
-        std::string(backward_op) +
+        std::string(op) +
         ": the strides do not allow one product for the sum over all batches, so that there is one for each; "
         "contiguous tensors are faster");
   const bool direct = p.result.dtype == compute;
@@ -132,23 +138,22 @@ void check_results(const detail::Checks& check, std::initializer_list<Gradient> 
     for (const Gradient* other = results.begin(); other != g; ++other)
       if (other->output.given()) check.apart(g->argument(), other->argument());
   }
-  check.that(any, "no result is given; pass da, db or dbias");
+  check.that(any, "no result is given; pass a gradient to compute");
 }
 
-} // namespace
-
-void matmul_backward(StreamAt stream, const Input& in_a, const Input& in_b, const Input& in_dc,
-                     const Output& da, const Output& db, const MatmulBackwardOptions& options) {
-  const detail::Checks check(backward_op, stream);
+void multiply_backward(const BackwardNames& names, const StreamAt& stream, const Input& in_a,
+                       const Input& in_b, const Input& in_dc, const Output& da, const Output& db,
+                       const MatmulBackwardOptions& options) {
+  const detail::Checks check(names.op, stream);
   Array a = in_a.array(), b = in_b.array(), dc = in_dc.array();
-  const Argument of_a{"a", in_a.array()}, of_b{"b", in_b.array()}, of_dc{"dc", dc};
+  const Argument of_a{names.a, in_a.array()}, of_b{names.b, in_b.array()}, of_dc{names.dc, in_dc.array()};
   for (const Argument& argument : {of_a, of_b, of_dc})
     check.tensor(argument, 2);
   const auto rows = [](const Array& x) { return x.extents[x.rank - 2]; };
   const auto columns = [](const Array& x) { return x.extents[x.rank - 1]; };
-  check.equal("a's columns and b's rows", columns(a), rows(b));
-  check.equal("a's rows and dc's rows", rows(a), rows(dc));
-  check.equal("b's columns and dc's columns", columns(b), columns(dc));
+  check.equal({names.a, "'s columns and ", names.b, "'s rows"}, columns(a), rows(b));
+  check.equal({names.a, "'s rows and ", names.dc, "'s rows"}, rows(a), rows(dc));
+  check.equal({names.b, "'s columns and ", names.dc, "'s columns"}, columns(b), columns(dc));
   detail::broadcast_batch(check, of_a, a, of_dc);
   detail::broadcast_batch(check, of_b, b, of_dc);
   const bool activated = options.activation != Activation::none;
@@ -159,7 +164,7 @@ void matmul_backward(StreamAt stream, const Input& in_a, const Input& in_b, cons
   check.floats(before);
   check.same_extents(of_dc, before);
   for (const auto& [result, like] :
-       {std::pair(Gradient{"da", da}, of_a), std::pair(Gradient{"db", db}, of_b)}) {
+       {std::pair(Gradient{names.da, da}, of_a), std::pair(Gradient{names.db, db}, of_b)}) {
     if (!result.output.given()) continue;
     check.floats(result.argument());
     check.same_extents(like, result.argument());
@@ -168,9 +173,10 @@ void matmul_backward(StreamAt stream, const Input& in_a, const Input& in_b, cons
   if (options.dbias.given()) {
     check.tensor({"dbias", dbias}, 1);
     check.rank({"dbias", dbias}, 1);
-    check.equal("dbias's size and dc's columns", dbias.extents[0], columns(dc));
+    check.equal({"dbias's size and ", names.dc, "'s columns", ""}, dbias.extents[0], columns(dc));
   }
-  check_results(check, {{"da", da}, {"db", db}, {"dbias", options.dbias}}, {of_a, of_b, of_dc, before});
+  check_results(check, {{names.da, da}, {names.db, db}, {"dbias", options.dbias}},
+                {of_a, of_b, of_dc, before});
 
   const DType compute = detail::compute_dtype({&a, &b, &dc, &before.array, &da.array(), &db.array(), &dbias});
   Workspace workspace(stream, activated ? Workspace::bytes(dc.dtype, dc.size()) : 0);
@@ -185,12 +191,28 @@ void matmul_backward(StreamAt stream, const Input& in_a, const Input& in_b, cons
     return x;
   };
   if (da.given())
-    run(stream, {dc, detail::transposed(b), padded(da), options.alpha, options.accumulate}, compute);
+    run(stream, names.op,
+        {dc, detail::transposed(b), padded(da), options.alpha, options.accumulate, options.precision},
+        compute);
   if (db.given())
-    run(stream, {detail::transposed(a), dc, padded(db), options.alpha, options.accumulate}, compute);
+    run(stream, names.op,
+        {detail::transposed(a), dc, padded(db), options.alpha, options.accumulate, options.precision},
+        compute);
   const auto store = options.accumulate ? detail::Store::add : detail::Store::replace;
-  if (options.dbias.given()) detail::sum_columns(stream, backward_op, dc, dbias, store);
+  if (options.dbias.given()) detail::sum_columns(stream, names.op, dc, dbias, store);
   workspace.free();
+}
+
+} // namespace
+
+void matmul_backward(StreamAt stream, const Input& a, const Input& b, const Input& dc, const Output& da,
+                     const Output& db, const MatmulBackwardOptions& options) {
+  multiply_backward({"ops::matmul_backward", "a", "b", "dc", "da", "db"}, stream, a, b, dc, da, db, options);
+}
+void linear_backward(StreamAt stream, const Input& x, const Input& weight, const Input& dy, const Output& dx,
+                     const Output& dweight, const MatmulBackwardOptions& options) {
+  multiply_backward({"ops::linear_backward", "x", "weight", "dy", "dx", "dweight"}, stream, x, weight, dy, dx,
+                    dweight, options);
 }
 
 } // namespace kiln::ops

@@ -7,8 +7,8 @@
 
 namespace kiln::ops::detail {
 
-// Gives an operand of a product, of which x is a copy, the batch axes of the result, along which it may repeat.
-// They are all but the last two. UserError if it does not broadcast to them.
+// Gives an operand of a product, of which x is a copy, the batch axes of the result, along which it may
+// repeat. They are all but the last two. UserError if it does not broadcast to them.
 void broadcast_batch(const Checks& check, const Argument& operand, Array& x, const Argument& result);
 
 // Merges the axes in front of the last `kept` ones, and says in the log if more than one remains. Returns how

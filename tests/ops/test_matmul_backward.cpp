@@ -150,7 +150,7 @@ TEST_CASE("gradients of products are the finite differences of the forward ops")
       [&](Stream& s, auto x, auto weight, auto dy, auto z, auto dx, auto dweight, auto dbias) {
         ops::MatmulBackwardOptions options{.activation = activation, .dbias = dbias};
         if (activation != ops::Activation::none) options.before = z;
-        ops::matmul_backward(s, x, weight, dy, dx, dweight, options);
+        ops::linear_backward(s, x, weight, dy, dx, dweight, options);
       },
       x.view, weight.view, dy.view, z.view, dx.view, dweight.view, dbias.view);
   const auto slope = [&](double& at) {
@@ -232,7 +232,7 @@ TEST_CASE("gradients of products refuse arguments that do not fit, and name them
     CHECK_THROWS_WITH(call(), Catch::Contains(text));
   };
   says([&] { ops::matmul_backward(stream, a, b, dc, {}, {}); },
-       "ops::matmul_backward: no result is given; pass da, db or dbias");
+       "ops::matmul_backward: no result is given; pass a gradient to compute");
   says([&] { ops::matmul_backward(stream, a, a, dc, da, {}); }, "a's columns and b's rows differ: 5 != 4");
   says([&] { ops::matmul_backward(stream, a, b, a, da, {}); }, "b's columns and dc's columns differ: 6 != 5");
   says([&] { ops::matmul_backward(stream, a, b, other, da, {}); },
@@ -246,6 +246,8 @@ TEST_CASE("gradients of products refuse arguments that do not fit, and name them
        "dbias overlaps db");
   says([&] { ops::matmul_backward(stream, a, b, dc, da, db, {.activation = ops::Activation::relu}); },
        "activation and before belong together");
+  says([&] { ops::linear_backward(stream, a, a, dc, da, {}); },
+       "ops::linear_backward: x's columns and weight's rows differ: 5 != 4");
   says([&] { ops::matmul_backward(stream, a, b, dc, da, whole); }, "db is of i32; pass f32, f64");
   stream.synchronize();
 }
