@@ -1,4 +1,5 @@
-// Declares fused elementwise ops: activation functions, gated ones as in SwiGLU, their gradients, and dropout.
+// Declares fused elementwise ops: activation functions, gated ones as in SwiGLU, their gradients, and
+// dropout.
 //
 //   ops::activation(stream, x, y, ops::Activation::gelu);         // y = gelu(x)
 //   ops::activation_mul(stream, gate, up, y);                     // y = silu(gate) * up
@@ -12,8 +13,8 @@
 // jit/runtime/assign/assign.h).
 //
 // Errors: the functions throw UserError if the extents do not match, if a result overlaps an input in a way
-// that is not named below, or if several indices of it refer to the same element. They return when the work is
-// queued on the stream, and are thread-safe.
+// that is not named below, or if several indices of it refer to the same element. They return when the work
+// is queued on the stream, and are thread-safe.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -30,12 +31,13 @@ void activation(detail::StreamAt stream, const Input& x, const Output& y, Activa
 void activation_mul(detail::StreamAt stream, const Input& gate, const Input& up, const Output& y,
                     Activation activation = Activation::silu);
 
-// Computes dx = dy times the derivative at x, which the forward call got. At 0, the derivative of relu is 0. x
-// and dy broadcast to dx, which may be one of them or overlap them.
+// Computes dx = dy times the derivative at x, which the forward call got. At 0, the derivative of relu is 0.
+// x and dy broadcast to dx, which may be one of them or overlap them.
 void activation_backward(detail::StreamAt stream, const Input& x, const Input& dy, const Output& dx,
                          Activation activation);
-// Computes dgate = dy * up times the derivative at gate, and dup = dy * activation(gate). All tensors have the
-// same extents. `{}` leaves out a result. A result may be any of the inputs, such as dgate gate and dup up.
+// Computes dgate = dy * up times the derivative at gate, and dup = dy * activation(gate). All tensors have
+// the same extents. `{}` leaves out a result. A result may be any of the inputs, such as dgate gate and dup
+// up.
 void activation_mul_backward(detail::StreamAt stream, const Input& gate, const Input& up, const Input& dy,
                              const Output& dgate, const Output& dup,
                              Activation activation = Activation::silu);
@@ -44,8 +46,8 @@ struct DropoutOptions {
   double probability = 0.5; // of an element to become zero, from 0 to 1
   std::uint64_t seed = 0;
 };
-// Sets elements to zero at random, and divides the others by 1 - probability. x and y have the same extents; y
-// may be x. The element with number i in row-major order becomes zero if rand(seed, i) < probability (see
+// Sets elements to zero at random, and divides the others by 1 - probability. x and y have the same extents;
+// y may be x. The element with number i in row-major order becomes zero if rand(seed, i) < probability (see
 // dsl/random.h), whatever strides, dtypes and device are. So the gradient is dropout of dy with the same
 // options.
 void dropout(detail::StreamAt stream, const Input& x, const Output& y, const DropoutOptions& options = {});

@@ -54,9 +54,9 @@ struct NormBackwardOptions {
 
 // Computes the gradients with respect to x, gamma and beta from dy, that of y. Mean and variance are computed
 // from x again. `{}` leaves out gamma or results; without gamma it counts as 1. x, residual, dy, dsum and dx
-// have the same extents; dx may be any of them. dgamma and dbeta are sums over all rows: of groups of rows that
-// depend on their number alone, and then of the groups in order, so that they have the same bits from run to
-// run and with any number of threads. The device's memory for the sums of groups is at most 128 rows for each
+// have the same extents; dx may be any of them. dgamma and dbeta are sums over all rows: of groups of rows
+// that depend on their number alone, and then of the groups in order, so that they have the same bits from
+// run to run and with any number of threads. The sums of the groups take at most 128 rows of memory for each
 // of the two (512 on a GPU).
 void layernorm_backward(detail::StreamAt stream, const Input& x, const Input& gamma, const Input& dy,
                         const Output& dx, const Output& dgamma, const Output& dbeta,

@@ -1,5 +1,5 @@
-// Implements the gradients of layernorm and rmsnorm: a kernel that computes dx, and adds up dgamma and dbeta for
-// groups of rows; the sums of the groups are added in order by a second kernel.
+// Implements the gradients of layernorm and rmsnorm: a kernel that computes dx, and adds up dgamma and dbeta
+// for groups of rows; the sums of the groups are added in order by a second kernel.
 #include <kiln/ops/norm.h>
 
 #include <kiln/ops/detail/checks.h>
@@ -24,14 +24,14 @@ using detail::StreamAt;
 constexpr std::uint32_t centred = 1, has_gamma = 2, has_residual = 4, has_dsum = 8, has_dx = 16,
                         has_dgamma = 32, has_dbeta = 64;
 
-// The parameters are x, residual, gamma, dy, dsum, dx, the sums of dgamma and of dbeta for each group of rows,
-// eps, the number of row tiles, and that of a group. Some are optional. A program takes the tiles of a group one
-// after the other.
+// The parameters are x, residual, gamma, dy, dsum, dx, the sums of dgamma and of dbeta for each group of
+// rows, eps, the number of row tiles, and that of a group. Some are optional. A program takes the tiles of a
+// group one after the other.
 //
-// With normal = (x - mean) scale and w = dy gamma, dx = (w - mean(w) - normal mean(w normal)) scale; for rmsnorm,
-// mean and mean(w) are 0. dgamma and dbeta are the sums of dy normal and dy over the rows. Elements beyond a row
-// are zero, so that only differences from the mean need a mask. The scale of rows beyond the last one is zero,
-// because it could be infinite.
+// With normal = (x - mean) scale and w = dy gamma, dx = (w - mean(w) - normal mean(w normal)) scale; for
+// rmsnorm, mean and mean(w) are 0. dgamma and dbeta are the sums of dy normal and dy over the rows. Elements
+// beyond a row are zero, so that only differences from the mean need a mask. The scale of rows beyond the
+// last one is zero, because it could be infinite.
 template <class A, int Rank> class NormBackward {
 public:
   NormBackward(const OpVariant& v, const Handle* next)

@@ -9,8 +9,8 @@
 namespace kiln::ops::detail {
 namespace {
 
-// A heuristic, which is not measured: tiles of 4096 elements on a CPU, which take 16 KiB for each array, and of
-// 8 elements for each thread on a GPU.
+// A heuristic, which is not measured: tiles of 4096 elements on a CPU, which take 16 KiB for each array, and
+// of 8 elements for each thread on a GPU.
 Config tile_config(Device device, const Array& x) {
   const std::int64_t elements = device.is_cpu() ? 4096 : 1024;
   std::int64_t width = 16;

@@ -1,8 +1,8 @@
-// What kernels share that compute element by element, but need more than `assign` has: several results, or the
-// number of an element.
+// What kernels share that compute element by element, but need more than `assign` has: several results, or
+// the number of an element.
 //
-// Arrays whose axes merge to one or two are matrices. For all others there are kernels of rank 8, which compute
-// the indices of their rows from a linear index.
+// Arrays whose axes merge to one or two are matrices. For all others there are kernels of rank 8, which
+// compute the indices of their rows from a linear index.
 #pragma once
 
 #include <kiln/ops/detail/rows.h>

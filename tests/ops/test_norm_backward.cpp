@@ -158,6 +158,33 @@ TEST_CASE("gradients of norms of rows that are wider than a tile, in place") {
   }
 }
 
+TEST_CASE("gradients of norms of tensors of one axis and of eight") {
+  Random random;
+  KILN_SEED(random);
+  std::vector<float> x(24 * 7), dy(x.size()), dx(x.size()), expected(x.size()), dgamma(7), of_gamma(7);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(random.uniform(-1, 1)), dy[i] = static_cast<float>(random.uniform(-1, 1));
+  const auto run = [](const auto& x, const auto& dy, const auto& dx, std::vector<float>& dgamma) {
+    on_test_device([](Stream& s, auto x, auto dy, auto dx,
+                      auto dgamma) { ops::layernorm_backward(s, x, {}, dy, dx, dgamma, {}); },
+                   x, dy, dx, TensorView<float, 1>(dgamma));
+  };
+  const auto as_matrix = [](std::vector<float>& v) { return TensorView<float, 2>(v.data(), {24, 7}); };
+  const auto as_eight = [](std::vector<float>& v) {
+    return TensorView<float, 8>(v.data(), {2, 1, 3, 1, 2, 2, 1, 7});
+  };
+  const auto as_vector = [](std::vector<float>& v) { return TensorView<float, 1>(v.data(), {7}); };
+  run(as_matrix(x), as_matrix(dy), as_matrix(expected), of_gamma);
+  run(as_eight(x), as_eight(dy), as_eight(dx), dgamma);
+  CHECK(dx == expected);
+  CHECK(dgamma == of_gamma);
+  std::fill(dx.begin(), dx.end(), NAN);
+  run(as_vector(x), as_vector(dy), as_vector(dx), dgamma);
+  for (std::size_t i = 0; i < 7; ++i)
+    CHECK(dx[i] == Approx(expected[i]).margin(1e-5));
+  CHECK(std::isnan(dx[7]));
+}
+
 TEST_CASE("gradients of norms are the finite differences of the forward ops") {
   Random random;
   KILN_SEED(random);
