@@ -4,8 +4,10 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/thread_value.h>
 #include <kiln/jit/base/version.h>
+#include <kiln/ops/attention.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/matmul.h>
+#include <kiln/ops/matmul_backward.h>
 #include <kiln/ops/norm.h>
 #include <kiln/ops/softmax.h>
 
@@ -118,6 +120,15 @@ Input input(const char* function, const char* argument, const DLTensor* t, const
 Output output(const char* function, const char* argument, const DLTensor* t, const detail::StreamAt& at) {
   return Output(array(function, argument, t, at));
 }
+// The same for a tensor that may be null.
+Input optional_input(const char* function, const char* argument, const DLTensor* t,
+                     const detail::StreamAt& at) {
+  return t ? input(function, argument, t, at) : Input();
+}
+Output optional_output(const char* function, const char* argument, const DLTensor* t,
+                       const detail::StreamAt& at) {
+  return t ? output(function, argument, t, at) : Output();
+}
 
 Activation activation_named(const char* function, const char* text) {
   std::string wanted = text ? text : "none";
@@ -139,11 +150,22 @@ template <class F> int run(const char* function, const char* argument, const DLT
   });
 }
 
+// The same for a function with several results, of which the first one that is given determines the device.
+// An op reports if none is given, so that any tensor will do then.
+template <class F>
+int run(const char* function, std::initializer_list<const DLTensor*> results, const DLTensor* other, F&& op) {
+  for (const DLTensor* result : results)
+    if (result) return run(function, "the result", result, op);
+  return run(function, "the gradient of the result", other, op);
+}
+
 } // namespace
 } // namespace kiln::ops
 
 using namespace kiln;
 using ops::input;
+using ops::optional_input;
+using ops::optional_output;
 using ops::output;
 
 const char* kiln_version(void) { return kiln::version(); }
@@ -170,6 +192,13 @@ int kiln_softmax(const DLTensor* x, DLTensor* y) {
   constexpr auto f = "kiln_softmax";
   return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
     ops::softmax(stream, input(f, "x", x, stream), output(f, "y", y, stream));
+  });
+}
+
+int kiln_log_softmax(const DLTensor* x, DLTensor* y) {
+  constexpr auto f = "kiln_log_softmax";
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::log_softmax(stream, input(f, "x", x, stream), output(f, "y", y, stream));
   });
 }
 
@@ -202,5 +231,111 @@ int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, c
   return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
     ops::activation_mul(stream, input(f, "gate", gate, stream), input(f, "up", up, stream),
                         output(f, "y", y, stream), ops::activation_named(f, activation));
+  });
+}
+
+int kiln_dropout(const DLTensor* x, DLTensor* y, double probability, uint64_t seed) {
+  constexpr auto f = "kiln_dropout";
+  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
+    ops::dropout(stream, input(f, "x", x, stream), output(f, "y", y, stream),
+                 {.probability = probability, .seed = seed});
+  });
+}
+
+int kiln_attention(const DLTensor* q, const DLTensor* k, const DLTensor* v, DLTensor* o,
+                   const KilnAttentionOptions* options) {
+  constexpr auto f = "kiln_attention";
+  return ops::run(f, "o", o, [&](ops::detail::StreamAt stream) {
+    const KilnAttentionOptions given = options ? *options : KilnAttentionOptions KILN_ATTENTION_DEFAULTS;
+    const ops::AttentionOptions all{.scale = given.scale,
+                                    .causal = given.causal != 0,
+                                    .alignment = given.align_last ? ops::CausalAlignment::last
+                                                                  : ops::CausalAlignment::first,
+                                    .window_before = given.window_before,
+                                    .window_after = given.window_after,
+                                    .soft_cap = given.soft_cap,
+                                    .sinks = optional_input(f, "sinks", given.sinks, stream),
+                                    .lse = optional_output(f, "lse", given.lse, stream)};
+    ops::detail::attention(stream, input(f, "q", q, stream), input(f, "k", k, stream),
+                           input(f, "v", v, stream), output(f, "o", o, stream), all, {});
+  });
+}
+
+int kiln_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx) {
+  constexpr auto f = "kiln_softmax_backward";
+  return ops::run(f, "dx", dx, [&](ops::detail::StreamAt stream) {
+    ops::softmax_backward(stream, input(f, "y", y, stream), input(f, "dy", dy, stream),
+                          output(f, "dx", dx, stream));
+  });
+}
+
+int kiln_log_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx) {
+  constexpr auto f = "kiln_log_softmax_backward";
+  return ops::run(f, "dx", dx, [&](ops::detail::StreamAt stream) {
+    ops::log_softmax_backward(stream, input(f, "y", y, stream), input(f, "dy", dy, stream),
+                              output(f, "dx", dx, stream));
+  });
+}
+
+int kiln_layernorm_backward(const DLTensor* x, const DLTensor* gamma, const DLTensor* dy, DLTensor* dx,
+                            DLTensor* dgamma, DLTensor* dbeta, double eps) {
+  constexpr auto f = "kiln_layernorm_backward";
+  return ops::run(f, {dx, dgamma, dbeta}, dy, [&](ops::detail::StreamAt stream) {
+    ops::layernorm_backward(stream, input(f, "x", x, stream), optional_input(f, "gamma", gamma, stream),
+                            input(f, "dy", dy, stream), optional_output(f, "dx", dx, stream),
+                            optional_output(f, "dgamma", dgamma, stream),
+                            optional_output(f, "dbeta", dbeta, stream), {.eps = eps});
+  });
+}
+
+int kiln_rmsnorm_backward(const DLTensor* x, const DLTensor* gamma, const DLTensor* dy, DLTensor* dx,
+                          DLTensor* dgamma, double eps) {
+  constexpr auto f = "kiln_rmsnorm_backward";
+  return ops::run(f, {dx, dgamma}, dy, [&](ops::detail::StreamAt stream) {
+    ops::rmsnorm_backward(stream, input(f, "x", x, stream), optional_input(f, "gamma", gamma, stream),
+                          input(f, "dy", dy, stream), optional_output(f, "dx", dx, stream),
+                          optional_output(f, "dgamma", dgamma, stream), {.eps = eps});
+  });
+}
+
+int kiln_activation_backward(const DLTensor* x, const DLTensor* dy, DLTensor* dx, const char* activation) {
+  constexpr auto f = "kiln_activation_backward";
+  return ops::run(f, "dx", dx, [&](ops::detail::StreamAt stream) {
+    ops::activation_backward(stream, input(f, "x", x, stream), input(f, "dy", dy, stream),
+                             output(f, "dx", dx, stream), ops::activation_named(f, activation));
+  });
+}
+
+int kiln_activation_mul_backward(const DLTensor* gate, const DLTensor* up, const DLTensor* dy,
+                                 DLTensor* dgate, DLTensor* dup, const char* activation) {
+  constexpr auto f = "kiln_activation_mul_backward";
+  return ops::run(f, {dgate, dup}, dy, [&](ops::detail::StreamAt stream) {
+    ops::activation_mul_backward(stream, input(f, "gate", gate, stream), input(f, "up", up, stream),
+                                 input(f, "dy", dy, stream), optional_output(f, "dgate", dgate, stream),
+                                 optional_output(f, "dup", dup, stream),
+                                 ops::activation_named(f, activation));
+  });
+}
+
+int kiln_matmul_backward(const DLTensor* a, const DLTensor* b, const DLTensor* dc, DLTensor* da,
+                         DLTensor* db) {
+  constexpr auto f = "kiln_matmul_backward";
+  return ops::run(f, {da, db}, dc, [&](ops::detail::StreamAt stream) {
+    ops::matmul_backward(stream, input(f, "a", a, stream), input(f, "b", b, stream),
+                         input(f, "dc", dc, stream), optional_output(f, "da", da, stream),
+                         optional_output(f, "db", db, stream));
+  });
+}
+
+int kiln_linear_backward(const DLTensor* x, const DLTensor* weight, const DLTensor* z, const DLTensor* dy,
+                         DLTensor* dx, DLTensor* dweight, DLTensor* dbias, const char* activation) {
+  constexpr auto f = "kiln_linear_backward";
+  return ops::run(f, {dx, dweight, dbias}, dy, [&](ops::detail::StreamAt stream) {
+    ops::linear_backward(stream, input(f, "x", x, stream), input(f, "weight", weight, stream),
+                         input(f, "dy", dy, stream), optional_output(f, "dx", dx, stream),
+                         optional_output(f, "dweight", dweight, stream),
+                         {.activation = ops::activation_named(f, activation),
+                          .before = optional_input(f, "z", z, stream),
+                          .dbias = optional_output(f, "dbias", dbias, stream)});
   });
 }

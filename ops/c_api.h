@@ -9,7 +9,7 @@
  * all on the same CUDA device, on whose default stream the functions run. A function returns when the result
  * has been written to the memory of the output tensor; it does not keep or free any memory. Its return value
  * is KILN_OK or an error code. Shapes, accuracy and errors are as in the headers of the C++ ops (matmul.h,
- * softmax.h, norm.h, elementwise.h). All functions are thread-safe.
+ * matmul_backward.h, attention.h, softmax.h, norm.h, elementwise.h). All functions are thread-safe.
  */
 #ifndef KILN_OPS_C_API_H
 #define KILN_OPS_C_API_H
@@ -17,6 +17,7 @@
 #include <kiln/dsl/api.h>
 
 #include <dlpack/dlpack.h>
+#include <stdint.h>
 
 KILN_API_BEGIN
 #ifdef __cplusplus
@@ -45,12 +46,55 @@ int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias,
                 const char* activation);
 /* Normalise along the last axis of x[.., N]. y may be x; gamma and beta are [N]. */
 int kiln_softmax(const DLTensor* x, DLTensor* y);
+int kiln_log_softmax(const DLTensor* x, DLTensor* y);
 int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps);
 int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps);
 /* Compute y = activation(x), and y = activation(gate) * up. The inputs broadcast to y, which may be one of
  * them. */
 int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation);
 int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation);
+/* Sets elements to zero with this probability, by the seed and the number of the element. */
+int kiln_dropout(const DLTensor* x, DLTensor* y, double probability, uint64_t seed);
+
+/* The options of kiln_attention:
+ *
+ *   KilnAttentionOptions options = KILN_ATTENTION_DEFAULTS;
+ *   options.causal = 1;
+ */
+typedef struct {
+  double scale;                        /* 0: 1 / sqrt(width) */
+  int causal;                          /* 1: a query sees no key after its own position */
+  int align_last;                      /* 1: the last query is at the last key; 0: query i is at key i */
+  int64_t window_before, window_after; /* how many keys around its own a query sees; -1: all */
+  double soft_cap;                     /* 0: none */
+  const DLTensor* sinks;               /* [heads], or null */
+  DLTensor* lse;                       /* the log-sum-exp, [.., heads, queries], or null */
+} KilnAttentionOptions;
+#define KILN_ATTENTION_DEFAULTS {0, 0, 0, -1, -1, 0, 0, 0}
+/* Computes o = softmax(scale q k^T) v for q [.., heads, queries, width], k [.., key heads, keys, width],
+ * v [.., key heads, keys, width of v] and o [.., heads, queries, width of v]. Null options are the defaults. */
+int kiln_attention(const DLTensor* q, const DLTensor* k, const DLTensor* v, DLTensor* o,
+                   const KilnAttentionOptions* options);
+
+/* --- Gradients --------------------------------------------------------------------------------------------
+ * A null pointer leaves out a result, or gamma. */
+
+/* From the result y of the forward function and its gradient dy. */
+int kiln_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx);
+int kiln_log_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx);
+/* From the arguments of the forward function, and the gradient of its result. */
+int kiln_layernorm_backward(const DLTensor* x, const DLTensor* gamma, const DLTensor* dy, DLTensor* dx,
+                            DLTensor* dgamma, DLTensor* dbeta, double eps);
+int kiln_rmsnorm_backward(const DLTensor* x, const DLTensor* gamma, const DLTensor* dy, DLTensor* dx,
+                          DLTensor* dgamma, double eps);
+int kiln_activation_backward(const DLTensor* x, const DLTensor* dy, DLTensor* dx, const char* activation);
+int kiln_activation_mul_backward(const DLTensor* gate, const DLTensor* up, const DLTensor* dy,
+                                 DLTensor* dgate, DLTensor* dup, const char* activation);
+int kiln_matmul_backward(const DLTensor* a, const DLTensor* b, const DLTensor* dc, DLTensor* da,
+                         DLTensor* db);
+/* z is x weight + bias, to which the activation was applied; null if activation is "none" or null. */
+int kiln_linear_backward(const DLTensor* x, const DLTensor* weight, const DLTensor* z, const DLTensor* dy,
+                         DLTensor* dx, DLTensor* dweight, DLTensor* dbias, const char* activation);
 
 #ifdef __cplusplus
 }
