@@ -78,6 +78,14 @@ def make(work, dtype, numbers):
         return lambda: functional.layer_norm(x, (columns,), gamma, beta)
     if work == "rmsnorm":
         return lambda: functional.rms_norm(x, (columns,), gamma, 1e-5)
+    if work in ("layernorm_backward", "rmsnorm_backward"):
+        dy = random(tuple(numbers), dtype)
+        leaves = [t.detach().requires_grad_() for t in ((x, gamma, beta) if work == "layernorm_backward" else (x, gamma))]
+        if work == "layernorm_backward":
+            y = functional.layer_norm(leaves[0], (columns,), leaves[1], leaves[2])
+        else:
+            y = functional.rms_norm(leaves[0], (columns,), leaves[1], 1e-5)
+        return lambda: torch.autograd.grad(y, leaves, dy, retain_graph=True)
     if work == "relu_bias":
         def relu_bias():
             torch.add(x, beta, out=out)

@@ -1,4 +1,5 @@
-// Measures softmax and norms over the rows of matrices that fit in the caches, and of larger ones.
+// Measures softmax, norms and the gradients of norms over the rows of matrices that fit in the caches, and of
+// larger ones.
 #include "copies.h"
 #include "data.h"
 #include "suite.h"
@@ -19,13 +20,18 @@ constexpr double eps = 1e-5;
 struct Operands {
   TensorView<const float, 2> x;
   TensorView<const float, 1> gamma, beta;
-  TensorView<float, 2> y;
+  TensorView<float, 2> y; // of a gradient: dx
+  // Of gradients only.
+  TensorView<const float, 2> dy;
+  TensorView<float, 1> dgamma, dbeta;
 };
 
 struct RowKernel {
   const char* name;
   void (*run)(kiln::Stream&, const Operands&);
   void (*reference)(const Operands&, std::int64_t row, std::vector<double>& out);
+  int matrices = 2; // that are read and written
+  const char* group = name;
 };
 
 void softmax_of(const Operands& o, std::int64_t row, std::vector<double>& out) {
@@ -56,6 +62,29 @@ void layernorm_of(const Operands& o, std::int64_t row, std::vector<double>& out)
 }
 void rmsnorm_of(const Operands& o, std::int64_t row, std::vector<double>& out) { normalise(o, row, 0, out); }
 
+// dx = (w - mean(w) - normal mean(w normal)) scale with w = dy gamma; without the means for rmsnorm.
+void norm_backward(const Operands& o, std::int64_t row, bool centred, std::vector<double>& out) {
+  const auto n = static_cast<double>(o.x.cols());
+  double mean = 0, squares = 0, of_w = 0, of_normal = 0;
+  for (std::int64_t j = 0; centred && j < o.x.cols(); ++j)
+    mean += o.x(row, j) / n;
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    squares += (o.x(row, j) - mean) * (o.x(row, j) - mean) / n;
+  const double scale = 1 / std::sqrt(squares + eps);
+  const auto w = [&](std::int64_t j) { return double{o.dy(row, j)} * o.gamma(j); };
+  const auto normal = [&](std::int64_t j) { return (o.x(row, j) - mean) * scale; };
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    of_w += centred ? w(j) / n : 0, of_normal += w(j) * normal(j) / n;
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    out[static_cast<std::size_t>(j)] = (w(j) - of_w - normal(j) * of_normal) * scale;
+}
+void layernorm_backward_of(const Operands& o, std::int64_t row, std::vector<double>& out) {
+  norm_backward(o, row, true, out);
+}
+void rmsnorm_backward_of(const Operands& o, std::int64_t row, std::vector<double>& out) {
+  norm_backward(o, row, false, out);
+}
+
 const RowKernel row_kernels[] = {
     {"softmax", [](kiln::Stream& s, const Operands& o) { kiln::ops::softmax(s, o.x, o.y); }, softmax_of},
     {"layernorm",
@@ -66,6 +95,16 @@ const RowKernel row_kernels[] = {
     {"rmsnorm",
      [](kiln::Stream& s, const Operands& o) { kiln::ops::rmsnorm(s, o.x, o.gamma, o.y, {.eps = eps}); },
      rmsnorm_of},
+    {"layernorm_backward",
+     [](kiln::Stream& s, const Operands& o) {
+       kiln::ops::layernorm_backward(s, o.x, o.gamma, o.dy, o.y, o.dgamma, o.dbeta, {.eps = eps});
+     },
+     layernorm_backward_of, 3, "backward"},
+    {"rmsnorm_backward",
+     [](kiln::Stream& s, const Operands& o) {
+       kiln::ops::rmsnorm_backward(s, o.x, o.gamma, o.dy, o.y, o.dgamma, {.eps = eps});
+     },
+     rmsnorm_backward_of, 3, "backward"},
 };
 
 double error_of(const RowKernel& kernel, const Operands& o) {
@@ -90,7 +129,10 @@ void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int6
   auto x = random<float>({elements}), y = poisoned<float>({elements});
   auto gamma = random<float>({columns}), beta = random<float>({columns});
   auto read = transposed ? x.view().reshape({columns, rows}).transpose() : x.view().reshape({rows, columns});
-  Operands o{read, gamma, beta, y.view().reshape({rows, columns})};
+  const std::int64_t more = kernel.matrices > 2 ? elements : 0;
+  auto dy = random<float>({more}), dgamma = poisoned<float>({columns}), dbeta = poisoned<float>({columns});
+  Operands o{read, gamma, beta, y.view().reshape({rows, columns}), read, dgamma, dbeta};
+  if (more) o.dy = dy.view().reshape({rows, columns});
   auto work = [&] {
     kernel.run(suite.stream, o);
     suite.stream.synchronize();
@@ -98,7 +140,7 @@ void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int6
   work();
 
   Row row;
-  row.group = kernel.name, row.dtype = "f32";
+  row.group = kernel.group, row.dtype = "f32";
   const bool usual = columns % 16 == 0 && !transposed;
   row.name = fmt::format("{} {} x {}{}, {}", kernel.name, rows, columns, transposed ? " transposed" : "",
                          cached ? "in cache" : "from memory");
@@ -117,7 +159,8 @@ void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int6
     suite.run(row, contenders, {.elements = count});
   } else {
     add_copies(contenders, y, x);
-    suite.run(row, contenders, {.amount = 8 * count, .unit = "GB/s", .limit = "copy", .elements = count});
+    suite.run(row, contenders,
+              {.amount = 4 * kernel.matrices * count, .unit = "GB/s", .limit = "copy", .elements = count});
   }
 }
 
@@ -126,7 +169,7 @@ void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int6
 void row_kernel_rows(Suite& suite) {
   constexpr std::int64_t floats_in_cache = 1 << 16, floats_in_memory = 1 << 25; // 256 KiB and 128 MiB
   for (const RowKernel& kernel : row_kernels) {
-    if (!suite.wanted(kernel.name)) continue;
+    if (!suite.wanted(kernel.group)) continue;
     if (suite.tiny()) {
       run(suite, kernel, 1 << 12, 100, Kind::cached);
       run(suite, kernel, 1 << 16, 1 << 12, Kind::from_memory);
