@@ -5,6 +5,7 @@
 #include <kiln/jit/base/thread_value.h>
 #include <kiln/jit/base/version.h>
 #include <kiln/ops/attention.h>
+#include <kiln/ops/attention_backward.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/matmul_backward.h>
@@ -137,6 +138,22 @@ Activation activation_named(const char* function, const char* text) {
   refuse(function, "activation", "is \"" + wanted + "\"; choose none, relu, gelu or silu");
 }
 
+AttentionOptions attention_options(const char* function, const KilnAttentionOptions* options,
+                                   const detail::StreamAt& at) {
+  const KilnAttentionOptions given = options ? *options : KilnAttentionOptions KILN_ATTENTION_DEFAULTS;
+  return {.scale = given.scale,
+          .causal = given.causal != 0,
+          .alignment = given.align_last ? CausalAlignment::last : CausalAlignment::first,
+          .window_before = given.window_before,
+          .window_after = given.window_after,
+          .soft_cap = given.soft_cap,
+          .dropout = given.dropout,
+          .seed = given.seed,
+          .sinks = optional_input(function, "sinks", given.sinks, at),
+          .lse = optional_output(function, "lse", given.lse, at),
+          .dsinks = optional_output(function, "dsinks", given.dsinks, at)};
+}
+
 // Calls op(stream) on the device of the result.
 template <class F> int run(const char* function, const char* argument, const DLTensor* result, F&& op) {
   return guarded(function, [&] {
@@ -246,16 +263,7 @@ int kiln_attention(const DLTensor* q, const DLTensor* k, const DLTensor* v, DLTe
                    const KilnAttentionOptions* options) {
   constexpr auto f = "kiln_attention";
   return ops::run(f, "o", o, [&](ops::detail::StreamAt stream) {
-    const KilnAttentionOptions given = options ? *options : KilnAttentionOptions KILN_ATTENTION_DEFAULTS;
-    const ops::AttentionOptions all{.scale = given.scale,
-                                    .causal = given.causal != 0,
-                                    .alignment = given.align_last ? ops::CausalAlignment::last
-                                                                  : ops::CausalAlignment::first,
-                                    .window_before = given.window_before,
-                                    .window_after = given.window_after,
-                                    .soft_cap = given.soft_cap,
-                                    .sinks = optional_input(f, "sinks", given.sinks, stream),
-                                    .lse = optional_output(f, "lse", given.lse, stream)};
+    const auto all = ops::attention_options(f, options, stream);
     ops::detail::attention(stream, input(f, "q", q, stream), input(f, "k", k, stream),
                            input(f, "v", v, stream), output(f, "o", o, stream), all, {});
   });
@@ -337,5 +345,20 @@ int kiln_linear_backward(const DLTensor* x, const DLTensor* weight, const DLTens
                          {.activation = ops::activation_named(f, activation),
                           .before = optional_input(f, "z", z, stream),
                           .dbias = optional_output(f, "dbias", dbias, stream)});
+  });
+}
+
+int kiln_attention_backward(const DLTensor* dout, const DLTensor* q, const DLTensor* k, const DLTensor* v,
+                            const DLTensor* o, const DLTensor* lse, DLTensor* dq, DLTensor* dk, DLTensor* dv,
+                            const KilnAttentionOptions* options) {
+  constexpr auto f = "kiln_attention_backward";
+  return ops::run(f, {dq, dk, dv}, dout, [&](ops::detail::StreamAt stream) {
+    ops::detail::attention_backward(
+        stream,
+        {input(f, "dout", dout, stream), input(f, "q", q, stream), input(f, "k", k, stream),
+         input(f, "v", v, stream), input(f, "o", o, stream), input(f, "lse", lse, stream),
+         optional_output(f, "dq", dq, stream), optional_output(f, "dk", dk, stream),
+         optional_output(f, "dv", dv, stream)},
+        ops::attention_options(f, options, stream), {});
   });
 }

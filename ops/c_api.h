@@ -9,7 +9,8 @@
  * all on the same CUDA device, on whose default stream the functions run. A function returns when the result
  * has been written to the memory of the output tensor; it does not keep or free any memory. Its return value
  * is KILN_OK or an error code. Shapes, accuracy and errors are as in the headers of the C++ ops (matmul.h,
- * matmul_backward.h, attention.h, softmax.h, norm.h, elementwise.h). All functions are thread-safe.
+ * matmul_backward.h, attention.h, attention_backward.h, softmax.h, norm.h, elementwise.h). All functions are
+ * thread-safe.
  */
 #ifndef KILN_OPS_C_API_H
 #define KILN_OPS_C_API_H
@@ -67,10 +68,13 @@ typedef struct {
   int align_last;                      /* 1: the last query is at the last key; 0: query i is at key i */
   int64_t window_before, window_after; /* how many keys around its own a query sees; -1: all */
   double soft_cap;                     /* 0: none */
-  const DLTensor* sinks;               /* [heads], or null */
-  DLTensor* lse;                       /* the log-sum-exp, [.., heads, queries], or null */
+  double dropout;                      /* the probability with which a weight is dropped, by the seed */
+  uint64_t seed;
+  const DLTensor* sinks; /* [heads], or null */
+  DLTensor* lse;         /* the log-sum-exp, [.., heads, queries], or null; not of kiln_attention_backward */
+  DLTensor* dsinks;      /* of kiln_attention_backward only: the gradient of sinks, or null */
 } KilnAttentionOptions;
-#define KILN_ATTENTION_DEFAULTS {0, 0, 0, -1, -1, 0, 0, 0}
+#define KILN_ATTENTION_DEFAULTS {0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0}
 /* Computes o = softmax(scale q k^T) v for q [.., heads, queries, width], k [.., key heads, keys, width],
  * v [.., key heads, keys, width of v] and o [.., heads, queries, width of v]. Null options are the defaults. */
 int kiln_attention(const DLTensor* q, const DLTensor* k, const DLTensor* v, DLTensor* o,
@@ -95,6 +99,10 @@ int kiln_matmul_backward(const DLTensor* a, const DLTensor* b, const DLTensor* d
 /* z is x weight + bias, to which the activation was applied; null if activation is "none" or null. */
 int kiln_linear_backward(const DLTensor* x, const DLTensor* weight, const DLTensor* z, const DLTensor* dy,
                          DLTensor* dx, DLTensor* dweight, DLTensor* dbias, const char* activation);
+/* From q, k, v, o and lse of kiln_attention, the gradient dout of o, and the same options. */
+int kiln_attention_backward(const DLTensor* dout, const DLTensor* q, const DLTensor* k, const DLTensor* v,
+                            const DLTensor* o, const DLTensor* lse, DLTensor* dq, DLTensor* dk, DLTensor* dv,
+                            const KilnAttentionOptions* options);
 
 #ifdef __cplusplus
 }

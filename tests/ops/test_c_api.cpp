@@ -169,6 +169,21 @@ TEMPLATE_TEST_CASE("the C functions for attention, dropout and gradients compute
                   .lse = row(of_lse)});
   stream.synchronize();
   CHECK((equal(o, of_o) && equal(lse, of_lse)));
+  Matrix<T> dq(m, k), dk(m, k), of_q(m, k), of_k(m, k);
+  dq.poison(), dk.poison();
+  options.lse = nullptr;
+  REQUIRE(kiln_attention_backward(Dl(dy), Dl(q), Dl(keys), Dl(x), Dl(o), of_sums, Dl(dq), Dl(dk), Dl(y),
+                                  &options) == KILN_OK);
+  ops::attention_backward(stream, dy.view(), q.view(), keys.view(), x.view(), o.view(), row(lse), of_q.view(),
+                          of_k.view(), other.view(),
+                          {.scale = 0.5,
+                           .causal = true,
+                           .alignment = ops::CausalAlignment::last,
+                           .window_before = 3,
+                           .soft_cap = 2});
+  stream.synchronize();
+  CHECK((equal(dq, of_q) && equal(dk, of_k)));
+  same();
   CHECK(std::string(kiln_last_error()).empty());
 }
 
