@@ -33,7 +33,7 @@ public:
           Scalar<bool> reached = first_tile(middle, tile) <= number;
           return state(where(reached, middle, low), where(reached, high, middle));
         });
-    return group;
+    return max(group, 0); // an index that the compiler knows not to be negative
   }
 
   // Checks the offsets of one group, with KILN_DEBUG=1.

@@ -191,20 +191,62 @@ TEST_CASE("the gradients of a grouped product agree with finite differences") {
   });
 }
 
-TEST_CASE("the result for a row does not depend on where its group begins") {
+TEST_CASE("wrong arguments of grouped products are errors, and nothing is written") {
+  const std::int64_t rows = 6, k = 3, n = 4;
+  auto a = Tensor<float, 2>::zeros({rows, k}), c = Tensor<float, 2>::zeros({rows, n}),
+       bias = Tensor<float, 2>::zeros({3, n});
+  auto b = Tensor<float, 3>::zeros({2, k, n});
+  auto offsets = Tensor<int, 1>::zeros({3}), four = Tensor<int, 1>::zeros({4});
+  auto floats = Tensor<float, 1>::zeros({3});
+  Stream stream;
+  c.fill(7);
+  const auto error_of = [&](const auto& call) {
+    std::string text = "no error";
+    try {
+      call();
+    } catch (const UserError& e) {
+      text = e.what();
+    }
+    stream.synchronize();
+    for (std::int64_t i = 0; i < rows * n; ++i)
+      REQUIRE(c.data()[i] == 7);
+    return text.substr(text.find("ops::") == text.npos ? 0 : text.find("ops::"));
+  };
+  const std::string ends = "; pass tensors whose extents match", op = "ops::grouped_matmul: ";
+  CHECK(error_of([&] { ops::grouped_matmul(stream, a, b, four, c); }) ==
+        op + "offsets' size and one more than the matrices of b differ: 4 != 3" + ends);
+  CHECK(error_of([&] { ops::grouped_matmul(stream, a, b, floats, c); }) ==
+        op + "offsets are of neither i32 nor i64; pass integers of one of these dtypes");
+  CHECK(error_of([&] { ops::grouped_matmul(stream, c, b, offsets, c); }) ==
+        op + "a's columns and b's rows differ: 4 != 3" + ends);
+  CHECK(error_of([&] { ops::grouped_matmul(stream, a, a, offsets, c); }) ==
+        op + "b has 2 axes and needs 3; reshape it");
+  CHECK(error_of([&] { ops::grouped_matmul(stream, a, b, offsets, c, {.bias = bias}); }) ==
+        op + "bias's rows and b's matrices differ: 3 != 2" + ends);
+  const auto narrow = c.view().slice(1, 0, 3);
+  CHECK(error_of([&] { ops::grouped_matmul(stream, narrow, b, offsets, c); }) ==
+        op + "c overlaps a, which is read while it is written; give it memory of its own");
+  CHECK(error_of([&] { ops::grouped_matmul_backward_b(stream, a, c, four, b); }) ==
+        "ops::grouped_matmul_backward_b: offsets' size and one more than the matrices of db differ: 4 != 3" +
+            ends);
+  CHECK(error_of([&] { ops::grouped_matmul_backward_b(stream, c, a, offsets, b); }) ==
+        "ops::grouped_matmul_backward_b: a's columns and db's rows differ: 4 != 3" + ends);
+}
+
+TEST_CASE("offsets that decrease or leave the rows access nothing outside of the tensors") {
   Random random;
   KILN_SEED(random);
-  const std::int64_t rows = random.integer(1, 40), k = random.integer(1, 90), n = random.integer(1, 60),
-                     before = random.integer(0, 20);
-  const std::int64_t all = rows + before;
-  Strided<float, 2> a(random, {all, k}, uniform(random, -1, 1)), c(random, {all, n}), again(random, {all, n});
-  Strided<float, 3> b(random, {2, k, n}, uniform(random, -1, 1));
-  Strided<std::int32_t, 1> offsets(random, {3}, [&](auto i) { return i == 0 ? 0 : i == 1 ? before : all; });
-  Strided<float, 2> first(random, {all, k}, [&](auto i, auto p) { return a((i + before) % all, p); });
-  Strided<float, 3> swapped(random, {2, k, n}, [&](auto g, auto p, auto j) { return b(1 - g, p, j); });
-  Strided<std::int32_t, 1> ends(random, {3}, [&](auto i) { return i == 0 ? 0 : i == 1 ? rows : all; });
-  const auto multiply = [](Stream& s, auto a, auto b, auto o, auto c) { ops::grouped_matmul(s, a, b, o, c); };
-  on_test_device(multiply, a.view, b.view, offsets.view, c.view);
-  on_test_device(multiply, first.view, swapped.view, ends.view, again.view);
-  c.check(0, [&](auto i, auto j) { return again((i + rows) % all, j); });
+  const std::int64_t rows = random.integer(1, 60), k = random.integer(1, 40), n = random.integer(1, 40),
+                     groups = random.integer(1, 6);
+  Strided<float, 2> a(random, {rows, k}, uniform(random, -1, 1)), c(random, {rows, n});
+  Strided<float, 3> b(random, {groups, k, n}, uniform(random, -1, 1)), db(random, {groups, k, n});
+  Strided<std::int64_t, 1> offsets(random, {groups + 1}, integers(random, -200, 200));
+  offsets.view(random.integer(0, groups)) = random.integer(0, 1) ? INT64_MIN : INT64_MAX;
+  on_test_device([](Stream& s, auto a, auto b, auto o, auto c) { ops::grouped_matmul(s, a, b, o, c); },
+                 a.view, b.view, offsets.view, c.view);
+  on_test_device(
+      [](Stream& s, auto a, auto c, auto o, auto db) { ops::grouped_matmul_backward_b(s, a, c, o, db); },
+      a.view, c.view, offsets.view, db.view);
+  c.check_gaps();
+  db.check_gaps();
 }

@@ -15,6 +15,7 @@ TEST_CASE("a warm call of an op allocates nothing") {
   auto dq = Tensor<float, 3>::zeros({2, 3, 40}), dk = Tensor<float, 3>::zeros({2, 3, 40}),
        dz = Tensor<float, 3>::zeros({2, 3, 40});
   constexpr auto gelu = ops::Activation::gelu;
+  auto offsets = Tensor<int, 1>::zeros({3});
   const auto call = [&] {
     ops::softmax(stream, x, y);
     ops::log_softmax(stream, x, y, {.axis = 1});
@@ -30,6 +31,8 @@ TEST_CASE("a warm call of an op allocates nothing") {
     ops::matmul_backward(stream, x, m.view().select(0, 0), x, {}, dm, {.activation = gelu, .before = x});
     ops::activation_mul_backward(stream, x, x, x, y, {});
     ops::dropout(stream, x, y);
+    ops::grouped_matmul(stream, x.view().select(0, 0), m, offsets, y.view().select(0, 0));
+    ops::grouped_matmul_backward_b(stream, x.view().select(0, 0), y.view().select(0, 0), offsets, m);
   };
   for (int i = 0; i < 3; ++i) {
     call();
