@@ -23,6 +23,7 @@
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/matmul_backward.h>
 #include <kiln/ops/norm.h>
+#include <kiln/ops/routing.h>
 #include <kiln/ops/rotary.h>
 #include <kiln/ops/softmax.h>
 

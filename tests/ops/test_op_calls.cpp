@@ -15,7 +15,9 @@ TEST_CASE("a warm call of an op allocates nothing") {
   auto dq = Tensor<float, 3>::zeros({2, 3, 40}), dk = Tensor<float, 3>::zeros({2, 3, 40}),
        dz = Tensor<float, 3>::zeros({2, 3, 40});
   constexpr auto gelu = ops::Activation::gelu;
-  auto offsets = Tensor<int, 1>::zeros({3});
+  auto offsets = Tensor<int, 1>::zeros({3}), order = Tensor<int, 1>::zeros({6});
+  auto experts = Tensor<int, 2>::zeros({3, 2}), place = Tensor<int, 2>::zeros({3, 2});
+  auto chosen = Tensor<float, 2>::zeros({3, 2}), rows = Tensor<float, 2>::zeros({6, 40});
   const auto call = [&] {
     ops::softmax(stream, x, y);
     ops::log_softmax(stream, x, y, {.axis = 1});
@@ -31,6 +33,10 @@ TEST_CASE("a warm call of an op allocates nothing") {
     ops::matmul_backward(stream, x, m.view().select(0, 0), x, {}, dm, {.activation = gelu, .before = x});
     ops::activation_mul_backward(stream, x, x, x, y, {});
     ops::dropout(stream, x, y);
+    ops::route_topk(stream, x.view().select(0, 0), experts, chosen);
+    ops::group_by_expert(stream, experts, offsets, order, place);
+    ops::permute_rows(stream, x.view().select(0, 0), order, rows, {.slots = 2});
+    ops::combine_rows(stream, rows, place, chosen, y.view().select(0, 0));
     ops::grouped_matmul(stream, x.view().select(0, 0), m, offsets, y.view().select(0, 0));
     ops::grouped_matmul_backward_b(stream, x.view().select(0, 0), y.view().select(0, 0), offsets, m);
   };
