@@ -193,17 +193,6 @@ Config append_config(Device device, const Array& v, std::int64_t pairs, std::int
   return config;
 }
 
-// Divides the axis of heads into the key heads and the heads that share one.
-Array grouped(const Array& q, std::int64_t key_heads) {
-  Array a = q;
-  a.rank = 5;
-  for (int i = 4; i > 2; --i)
-    a.extents[i] = q.extents[i - 1], a.strides[i] = q.strides[i - 1];
-  a.extents[1] = key_heads, a.extents[2] = q.extents[1] / key_heads;
-  a.strides[1] = q.strides[1] * a.extents[2], a.strides[2] = q.strides[1];
-  return a;
-}
-
 void check_queries(const detail::Checks& check, const Array& q, const Array& rotated, const Array& k) {
   check.tensor({"q", q}, 3);
   check.tensor({"rotated_q", rotated}, 3);
@@ -311,8 +300,8 @@ void cache_append(detail::StreamAt stream, const Input& k_in, const Input& v_in,
   list.add(lengths);
   list.add_if(cache.paged, cache.blocks);
   if (queries) {
-    of_q = detail::split_heads(grouped(q, k.extents[1]), pairs, width);
-    of_rotated = detail::split_heads(grouped(rotated, k.extents[1]), pairs, width);
+    of_q = detail::split_heads(detail::with_key_heads(q, k.extents[1]), pairs, width);
+    of_rotated = detail::split_heads(detail::with_key_heads(rotated, k.extents[1]), pairs, width);
     add_parts(list, of_q, true, copies_q);
     add_parts(list, of_rotated, true, copies_q);
   }

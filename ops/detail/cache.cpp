@@ -49,4 +49,14 @@ void insert_tokens(Array& a) {
   a.rank = 4;
 }
 
+Array with_key_heads(const Array& a, std::int64_t key_heads) {
+  Array b = a;
+  ++b.rank;
+  for (int i = b.rank - 1; i > 2; --i)
+    b.extents[i] = a.extents[i - 1], b.strides[i] = a.strides[i - 1];
+  b.extents[1] = key_heads, b.extents[2] = key_heads ? a.extents[1] / key_heads : 0;
+  b.strides[1] = a.strides[1] * b.extents[2], b.strides[2] = a.strides[1];
+  return b;
+}
+
 } // namespace kiln::ops::detail

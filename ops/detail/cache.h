@@ -17,4 +17,7 @@ void check_cache(const Checks& check, const Cache& cache, const Argument& length
 // Inserts the axis of tokens, of extent 1, in front of the last one if a tensor has three axes.
 void insert_tokens(Array& a);
 
+// Divides the second axis, of heads, into the key heads and the heads that share one.
+Array with_key_heads(const Array& a, std::int64_t key_heads);
+
 } // namespace kiln::ops::detail
