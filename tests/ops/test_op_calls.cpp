@@ -14,6 +14,8 @@ TEST_CASE("a warm call of an op allocates nothing") {
   auto lse = Tensor<float, 2>::zeros({2, 3});
   auto dq = Tensor<float, 3>::zeros({2, 3, 40}), dk = Tensor<float, 3>::zeros({2, 3, 40}),
        dz = Tensor<float, 3>::zeros({2, 3, 40});
+  auto keys = Tensor<bf16, 4>::zeros({2, 1, 9, 40}), values = Tensor<bf16, 4>::zeros({2, 1, 9, 40});
+  auto lengths = Tensor<std::int32_t, 1>::zeros({2});
   constexpr auto gelu = ops::Activation::gelu;
   auto offsets = Tensor<int, 1>::zeros({3}), order = Tensor<int, 1>::zeros({6});
   auto experts = Tensor<int, 2>::zeros({3, 2}), place = Tensor<int, 2>::zeros({3, 2});
@@ -39,6 +41,10 @@ TEST_CASE("a warm call of an op allocates nothing") {
     ops::combine_rows(stream, rows, place, chosen, y.view().select(0, 0));
     ops::grouped_matmul(stream, x.view().select(0, 0), m, offsets, y.view().select(0, 0));
     ops::grouped_matmul_backward_b(stream, x.view().select(0, 0), y.view().select(0, 0), offsets, m);
+    ops::rotary(stream, x, y, {.offset = 3});
+    ops::cache_append(stream, m.view().slice(1, 0, 1), m.view().slice(1, 1, 2), lengths,
+                      {.keys = keys, .values = values}, {.rotary = ops::RotaryOptions{}});
+    ops::attention_decode(stream, x, {.keys = keys, .values = values}, lengths, y, {.appended = 1});
   };
   for (int i = 0; i < 3; ++i) {
     call();
