@@ -56,6 +56,7 @@ int run_part(const SuiteOptions& options, const std::string& path) {
   row_kernel_rows(suite);
   chain_rows(suite);
   attention_rows(suite);
+  decode_rows(suite);
   backward_rows(suite);
   launch_rows(suite);
   compile_rows(suite);

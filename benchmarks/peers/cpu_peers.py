@@ -66,6 +66,11 @@ def make(work, dtype, numbers):
         with torch.enable_grad():
             o = functional.scaled_dot_product_attention(*(x.requires_grad_() for x in (q, k, v)), is_causal=True)
         return lambda: torch.autograd.grad(o, (q, k, v), gradient, retain_graph=True)
+    if work == "decode":
+        heads, key_heads, keys, width = numbers
+        q = random((1, heads, 1, width), dtype)
+        k, v = (random((1, key_heads, keys, width), dtype) for _ in range(2))
+        return lambda: functional.scaled_dot_product_attention(q, k, v, enable_gqa=heads != key_heads)
     transposed = work.endswith("_transposed")
     work = work.removesuffix("_transposed")
     x = random(tuple(reversed(numbers)), dtype).t() if transposed else random(tuple(numbers), dtype)
