@@ -55,7 +55,7 @@ public:
 
   void record() const {
     auto [batch, heads, tokens] = program_tile(v_.view(), each, HEADS, TOKENS);
-    Scalar<std::int64_t> length = lengths_.at(batch).load(), page_size = values_.extent(2);
+    Scalar<std::int64_t> length = lengths_.at(batch).load(), page_size = max(values_.extent(2), Index(1));
     Scalar<std::int64_t> capacity =
         blocks_ ? Scalar<std::int64_t>(blocks_->extent(1) * page_size) : page_size;
     device_assert((length >= 0) & (length + v_.extent(2) <= capacity),
