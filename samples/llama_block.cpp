@@ -1,9 +1,9 @@
 // Computes a decoder block of Llama-3-8B: build/bin/llama_block [TOKENS CACHED]
 //   or, for a model of other sizes: llama_block TOKENS CACHED HEADS KEY_HEADS WIDTH INTERMEDIATE
 //
-// Computes one decoder block of Llama-3-8B at its real sizes with Kiln's ops: the prefill of a prompt, and the
-// decoding of one token with a cache of keys and values. Prints the share of the machine's peak for the first,
-// and the bandwidth for the second.
+// Computes one decoder block of Llama-3-8B at its real sizes with Kiln's ops: for many tokens at once (the
+// prefill), and for one token with a cache of keys and values (decoding). Prints the share of the machine's
+// peak for the first, and the bandwidth for the second.
 #include "support.h"
 
 using namespace kiln;
@@ -65,7 +65,7 @@ struct Activations {
         h(samples::poisoned({tokens, intermediate})) {}
 };
 
-// y = block(x). The prompt is the whole sequence; a single token sees the cache.
+// y = block(x). Many tokens are the whole sequence; a single one sees the cache.
 void run(Stream& s, const Weights& w, Activations& a, Cache& c, const Tensor<float, 2>& x,
          Tensor<float, 2>& y) {
   ops::rmsnorm(s, x, w.norm, a.normed, {.eps = eps});

@@ -12,10 +12,14 @@ size() { echo $((1 + RANDOM % $1)); }
 
 python=python3
 $python -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
+# PyTorch is where benchmarks/install_pytorch.sh puts it, or in the system's Python.
+pytorch=$(dirname "$library")/../pytorch/bin/python
+[ "${name#09_}" != "$name" ] && [ -x "$pytorch" ] && python=$pytorch
 for ((run = 0; run < ${KILN_SAMPLE_RUNS:-3}; ++run)); do
   case $name in
   01_*) arguments=("$(size 5000)") ;;
   05_*) arguments=("$(size 60)" "$(size 60)" "$(size 60)") ;;
+  09_*) arguments=("$(size 50)" "$((2 * $(size 40)))") ;;
   llama_block) arguments=("$(size 40)" "$(size 60)" 6 3 "$((2 * $(size 12)))" "$(size 60)") ;;
   06_*) arguments=("$source/samples/data/camera.png" "$work/sharpened.png" "$(size 90)" "$(size 90)") ;;
   *) arguments=("$(size 50)" "$(size 3000)") ;;
