@@ -54,10 +54,10 @@ TEST_CASE(
   Arrays a;
   const auto made = tuned(doubles, two_configs());
   const auto begin = std::chrono::steady_clock::now();
-  tune::TuneOptions options{.trials = 2, .seconds = 4};
+  tune::TuneOptions options{.trials = 2, .seconds = 6};
   options.progress = [&](const tune::SearchResult& so_far) { // uses up the time once a faster config is found
     const bool faster = so_far.best_result.relative < 0.9 && so_far.trials.size() > 1;
-    if (faster) std::this_thread::sleep_until(begin + std::chrono::milliseconds(4500));
+    if (faster) std::this_thread::sleep_until(begin + std::chrono::milliseconds(6500));
     return true;
   };
   const tune::Tuning tuning = made.tune(stream, options, a.x, a.y);
