@@ -181,9 +181,9 @@ TEMPLATE_TEST_CASE("gradients of attention with causal masks, windows, soft caps
                    float, bf16, f16, double) {
   Random random;
   KILN_SEED(random);
-  const int rounds = test_device().is_emulated() ? 1 : 2;
+  const int rounds = std::is_same_v<TestType, float> && !test_device().is_emulated() ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
-    Problem<TestType> p(random, tokens(round == 0 ? 80 : 200));
+    Problem<TestType> p(random, tokens(round == 0 ? 150 : 80));
     Reference r;
     ops::AttentionOptions options;
     options.causal = random.integer(0, 1);
@@ -417,6 +417,44 @@ TEST_CASE("gradients of attention can be left out, and skipping hidden blocks ch
       },
       p.dout.view, p.q.view, p.k.view, p.v.view, p.o.view, p.lse.view, dq.view, dk.view, dv.view);
   compare(0);
+}
+
+TEST_CASE("gradients of attention of tensors of different dtypes, with wide heads") {
+  Random random;
+  KILN_SEED(random);
+  constexpr std::int64_t width = 256, values = 200;
+  const std::int64_t queries = random.integer(1, 20), keys = random.integer(1, 20);
+  const auto numbers = uniform(random, -1, 1);
+  Strided<bf16, 4> q(random, {1, 2, queries, width}, numbers), dk(random, {1, 1, keys, width}),
+      dout(random, {1, 2, queries, values}, numbers);
+  Strided<f16, 4> k(random, {1, 1, keys, width}, numbers), dv(random, {1, 1, keys, values});
+  Strided<float, 4> v(random, {1, 1, keys, values}, numbers), o(random, {1, 2, queries, values}),
+      dq(random, {1, 2, queries, width}), same_q(random, {1, 2, queries, width}, q),
+      same_k(random, {1, 1, keys, width}, k), same_dout(random, {1, 2, queries, values}, dout),
+      expected_dq(random, {1, 2, queries, width}), expected_dk(random, {1, 1, keys, width}),
+      expected_dv(random, {1, 1, keys, values});
+  Strided<float, 3> lse(random, {1, 2, queries});
+  on_test_device(
+      [](Stream& s, auto dout, auto q, auto k, auto v, auto o, auto lse, auto dq, auto dk, auto dv,
+         auto same_dout, auto same_q, auto same_k, auto expected_dq, auto expected_dk, auto expected_dv) {
+        const ops::AttentionOptions options{
+            .scale = 0.02, .causal = true, .alignment = ops::CausalAlignment::last, .lse = lse};
+        ops::attention(s, same_q, same_k, v, o, options);
+        ops::attention_backward(s, dout, q, k, v, o, lse, dq, dk, dv, options);
+        ops::attention_backward(s, same_dout, same_q, same_k, v, o, lse, expected_dq, expected_dk,
+                                expected_dv, options);
+      },
+      dout.view, q.view, k.view, v.view, o.view, lse.view, dq.view, dk.view, dv.view, same_dout.view,
+      same_q.view, same_k.view, expected_dq.view, expected_dk.view, expected_dv.view);
+  const auto compare = [](const auto& got, const auto& expected) {
+    double largest = 0;
+    expected.each([&](auto... i) { largest = std::max(largest, std::abs(expected(i...))); });
+    got.each([&](auto... i) { REQUIRE(std::abs(got(i...) - expected(i...)) <= 0x1p-6 * largest); });
+    got.check_gaps();
+  };
+  compare(dq, expected_dq);
+  compare(dk, expected_dk);
+  compare(dv, expected_dv);
 }
 
 TEST_CASE("gradients of attention take ranks 2, 3 and more than 4, and batches that do not merge") {
