@@ -17,13 +17,13 @@
 // where bias is [groups, N], and times and residual have the extents of c. residual and times may be c. So a
 // gated layer is one product with the weights of `up`, and one with those of `gate` and times = up.
 //
-// The gradient with respect to b is db[g] = alpha (a_g^T dc_g) + beta db[g], where a_g and dc_g are the rows of
-// group g; it is 0 for an empty group. The gradient of the bias is that of b for an `a` of ones:
+// The gradient with respect to b is db[g] = alpha (a_g^T dc_g) + beta db[g], where a_g and dc_g are the rows
+// of group g; a product of no rows is 0. The gradient of the bias is that of b for an `a` of ones:
 //
 //   ops::grouped_matmul_backward_b(stream, one.broadcast_to({rows, 1}), dc, offsets, dbias_as_groups_1_N);
 //
-// Dtypes, strides, errors and threads are as in matmul.h, for floats only. Sums are in f32 (f64 if a tensor
-// is of f64), in an order that does not depend on the other groups.
+// Dtypes, strides, errors and threads are as in matmul.h, for floats only. Results are the same from run to
+// run, but the sums of a row may be rounded differently if the groups have other sizes.
 #pragma once
 
 #include <kiln/ops/matmul.h>

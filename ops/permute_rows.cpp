@@ -1,8 +1,10 @@
 // Implements the copying of rows to the order of experts, and the weighted sums of their results.
 #include <kiln/ops/routing.h>
 
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/erased_view.h>
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/dims.h>
 
 #include <algorithm>
@@ -122,4 +124,21 @@ void combine_rows(detail::StreamAt stream, const Input& rows_, const Input& plac
   combine_kernel.launch(stream, row_part(stream.stream.device(), y.extents[1]), variant, list);
 }
 
+namespace {
+
+const cli::KernelRegistration registered_combine({
+    .name = "combine_rows",
+    .summary = "weighted sums of the rows that the experts of a token computed, bf16",
+    .record =
+        [](const Config& config) {
+          return combine_kernel.record(config, {DType::F32, weighted},
+                                       {detail::reading(DType::BF16, 2), detail::reading(DType::I32, 2),
+                                        detail::reading(DType::F32, 2), detail::writing(DType::BF16, 2)});
+        },
+    .config = "BN=4096",
+    .sizes = "R=4096,N=4096,T=512,K=8",
+    .parameters = "rows=R,N place=T,K weights=T,K y=T,N",
+});
+
+} // namespace
 } // namespace kiln::ops

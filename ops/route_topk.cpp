@@ -1,8 +1,10 @@
 // Implements the choice of experts for tokens.
 #include <kiln/ops/routing.h>
 
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/erased_view.h>
+#include <kiln/ops/detail/kernels.h>
 
 #include <bit>
 #include <cmath>
@@ -102,4 +104,23 @@ void route_topk(detail::StreamAt stream, const Input& logits_, const Output& exp
                       variant, list);
 }
 
+namespace {
+
+const cli::KernelRegistration registered_route({
+    .name = "route_topk",
+    .summary = "the experts of each token with the largest softmax, f32",
+    .record =
+        [](const Config& config) {
+          return route_kernel.record(config, {DType::F32, 0},
+                                     {detail::reading(DType::F32, 2),
+                                      detail::writing(DType::I32, 2),
+                                      detail::writing(DType::F32, 2),
+                                      {DType::F32, 1.0}});
+        },
+    .config = "TOKENS=4,EXPERTS=64,SLOTS=8",
+    .sizes = "T=4096,E=64,K=8",
+    .parameters = "logits=T,E experts=T,K weights=T,K scale=1",
+});
+
+} // namespace
 } // namespace kiln::ops

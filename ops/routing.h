@@ -7,10 +7,9 @@
 //   ops::grouped_matmul(stream, hidden, down, offsets, results);
 //   ops::combine_rows(stream, results, place, weights, y);
 //
-// Each of T tokens is sent to k of E experts, which makes T k pairs of a token and a slot; pair t k + s is slot
-// s of token t. Everything is computed by sorting, without atomics, so that results are the same from run to
-// run and on every device. Strides are arbitrary, float tensors have dtypes of their own, and indices are of
-// i32 or i64.
+// Each of T tokens is sent to k of E experts, which makes T k pairs of a token and a slot; pair t k + s is
+// slot s of token t. Everything is computed by sorting, without atomics, so that results are the same from
+// run to run. Strides are arbitrary, float tensors have dtypes of their own, and indices are of i32 or i64.
 //
 // The functions throw UserError if extents, dtypes or devices do not fit, and if an output overlaps another
 // argument. They return when the work is queued on the stream, and are thread-safe.

@@ -2,8 +2,8 @@
 //
 // A tile has `tile` rows of one group, counted from the group's first row. Group g gets the tiles from
 // offsets[g] / tile + g up to, but without, offsets[g + 1] / tile + g + 1. These are enough: with a length of
-// q tile + r, offsets[g + 1] / tile is at least q more than offsets[g] / tile, so that there are q + 1 tiles or
-// more. So rows / tile + groups tiles suffice for any offsets, and a tile finds its group by bisection.
+// q tile + r, offsets[g + 1] / tile is at least q more than offsets[g] / tile, so that there are at least
+// q + 1 tiles. So rows / tile + groups tiles suffice for any offsets, and a tile finds its group by bisection.
 #pragma once
 
 #include <kiln/ops/detail/erased_view.h>
@@ -12,7 +12,8 @@ namespace kiln::ops::detail {
 
 class GroupOffsets {
 public:
-  // `rows` is the number of rows of all groups. Offsets that leave them count as the nearest ones that do not.
+  // `rows` is the number of rows of all groups. An offset that leaves them counts as the nearest one that
+  // does not.
   GroupOffsets(const Handle& offsets, const Scalar<std::int64_t>& rows) : offsets_(offsets), rows_(rows) {}
 
   Scalar<std::int64_t> count() const { return max(offsets_.size() - 1, 0); }
