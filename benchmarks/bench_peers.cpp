@@ -55,6 +55,7 @@ int run_part(const SuiteOptions& options, const std::string& path) {
   matmul_rows(suite);
   row_kernel_rows(suite);
   chain_rows(suite);
+  batched_rows(suite);
   attention_rows(suite);
   decode_rows(suite);
   backward_rows(suite);

@@ -56,6 +56,11 @@ def make(work, dtype, numbers):
     if work == "matmul":
         return matmul(dtype, *numbers)
     kept.clear()
+    if work == "batched":
+        batches, m, n, k = numbers
+        a, b = random((batches, m, k), dtype), random((batches, k, n), dtype)
+        out = torch.empty((batches, m, n), dtype=a.dtype)
+        return lambda: torch.bmm(a, b, out=out)
     if work == "attention":
         heads, tokens, width, causal = numbers
         q, k, v = (random((1, heads, tokens, width), dtype) for _ in range(3))

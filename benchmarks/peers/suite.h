@@ -31,8 +31,8 @@ struct SuiteOptions {
 
 inline const std::vector<std::string> all_peers = {"openblas", "blis", "onednn", "pytorch"};
 inline const std::vector<std::string> all_groups = {
-    "matmul",  "llama", "transposed", "bf16",   "int8",     "softmax", "layernorm",
-    "rmsnorm", "chain", "attention",  "decode", "backward", "launch",  "compile"};
+    "matmul", "llama",   "transposed", "bf16",   "int8",     "softmax", "layernorm", "rmsnorm",
+    "chain",  "batched", "attention",  "decode", "backward", "launch",  "compile"};
 
 // The work of one run and its limit. The limit's time is that of the contender named `limit` or, if it is
 // set, the result of least_seconds.
@@ -110,6 +110,7 @@ void matmul_rows(Suite& suite);
 void row_kernel_rows(Suite& suite);
 void chain_rows(Suite& suite);
 void attention_rows(Suite& suite);
+void batched_rows(Suite& suite);
 void decode_rows(Suite& suite);
 void backward_rows(Suite& suite);
 void launch_rows(Suite& suite);

@@ -23,7 +23,7 @@ export KILN_CACHE_DIR=$work/cache KILN_PYTHON=false # loading PyTorch takes seco
 import json, math, sys
 
 peers = json.load(open(sys.argv[1]))
-groups = "matmul llama transposed bf16 int8 softmax layernorm rmsnorm chain attention decode backward launch compile".split()
+groups = "matmul llama transposed bf16 int8 softmax layernorm rmsnorm chain batched attention decode backward launch compile".split()
 threads = [m["threads"] for m in peers["machines"]]
 assert threads in ([1], [1, 2]), threads
 for machine in peers["machines"]:
