@@ -76,7 +76,8 @@ typedef struct {
 } KilnAttentionOptions;
 #define KILN_ATTENTION_DEFAULTS {0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0}
 /* Computes o = softmax(scale q k^T) v for q [.., heads, queries, width], k [.., key heads, keys, width],
- * v [.., key heads, keys, width of v] and o [.., heads, queries, width of v]. Null options are the defaults. */
+ * v [.., key heads, keys, width of v] and o [.., heads, queries, width of v]. Null options are the
+ * defaults. */
 int kiln_attention(const DLTensor* q, const DLTensor* k, const DLTensor* v, DLTensor* o,
                    const KilnAttentionOptions* options);
 

@@ -4,7 +4,7 @@
 //   ops::rmsnorm(stream, x, gamma, y, {.eps = 1e-6});    // x / sqrt(mean of x^2 + eps) * gamma
 //   ops::rmsnorm(stream, x, gamma, y, {.residual = r, .sum = r});   // r += x; y = norm of r
 //   ops::layernorm_backward(stream, x, gamma, dy, dx, dgamma, dbeta);
-//   ops::rmsnorm_backward(stream, r, gamma, dy, dr, dgamma, {.dsum = dr});   // dr += the gradient of the norm
+//   ops::rmsnorm_backward(stream, r, gamma, dy, dr, dgamma, {.dsum = dr});   // dr += its gradient
 //
 // x and y have the same extents, any rank from 1 to 8 and any strides; contiguous rows are fastest. gamma and
 // beta have the extent of the last axis; `{}` leaves one out. y may be x. Each tensor has a float dtype of
