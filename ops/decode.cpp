@@ -183,7 +183,8 @@ private:
   template <class Queries>
   auto added(const Queries& queries, const KeyBlock<A>& at, const Offset<KEYS>& n, const Visible* visible,
              const Rows& top, const Rows& total, const Tile<A, GROUP * QUERIES, VALUES>& sums) const {
-    auto keys = at.rows(keys_, WIDTH), values = at.rows(values_, VALUES);
+    auto keys = at.rows(keys_, WIDTH);
+    auto values = at.rows(values_, VALUES);
     DType product = values_.dtype();
     if (key_scales_) { // bytes are exact in every one of these dtypes
       product = size_of(q_.dtype()) > 1 ? q_.dtype() : dtype_of<A>;
