@@ -23,8 +23,8 @@
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/matmul_backward.h>
 #include <kiln/ops/norm.h>
-#include <kiln/ops/routing.h>
 #include <kiln/ops/rotary.h>
+#include <kiln/ops/routing.h>
 #include <kiln/ops/softmax.h>
 
 // This include must come last. For each error in a language header, compilers print the chain of #include
