@@ -18,35 +18,36 @@ KILN_DIM(WIDTH); // must be the width of a head
 // would be NaN.
 template <class T> auto make_attention(bool causal) {
   using namespace kiln;
-  return kernel(causal ? "causal_attention" : "attention", [causal](View<const T, 3> q, View<const T, 3> k,
-                                                                    View<const T, 3> v, View<T, 3> o,
-                                                                    Scalar<float> scale) {
-    expects(k.extent(0) == q.extent(0), "k's heads and q's heads");
-    expects(v.extent(0) == q.extent(0), "v's heads and q's heads");
-    expects(v.extent(1) == k.extent(1), "v's tokens and k's tokens");
-    auto [h, m] = program_tile(q, 1_c, QUERIES);
-    Scalar<std::int64_t> head = h;
-    auto d = offset(WIDTH, 0);
-    Tile queries = q.tile(head, m, d).load();
-    Tile row = expand<1>(m + arange(QUERIES));
-    Tile end = full(k.extent(1) - 1, QUERIES, 1_c);
-    Tile last = causal ? row : end; // the last key that each query sees
-    Scalar<std::int64_t> all = k.extent(1), below = min(m + QUERIES, all), keys = causal ? below : all;
-    auto start = state(full(-INFINITY, QUERIES), zeros<float>(QUERIES), zeros<float>(QUERIES, WIDTH));
-    auto [top, total, acc] = for_range(KEYS, keys, start, [&](auto n, auto top, auto total, auto acc) {
-      Tile scores = dot(queries, trans(k.tile(head, n, d).load())) * scale;
-      Tile column = expand<0>(n + arange(KEYS));
-      Tile seen = where(column <= last, scores, -INFINITY);
-      Tile next = max(top, max(seen, KEYS));
-      Tile shift = where(next == -INFINITY, 0, next);
-      Tile factor = exp(top - shift);
-      Tile weights = exp(seen - expand<1>(shift));
-      Tile sums = sum(weights, KEYS);
-      return state(next, total * factor + sums,
-                   dot(cast<T>(weights), v.tile(head, n, d).load(), acc * expand<1>(factor)));
-    });
-    o.tile(head, m, d).store(cast<T>(acc / expand<1>(total)));
-  });
+  return kernel(
+      causal ? "plain_causal_attention" : "plain_attention",
+      [causal](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, View<T, 3> o,
+               Scalar<float> scale) {
+        expects(k.extent(0) == q.extent(0), "k's heads and q's heads");
+        expects(v.extent(0) == q.extent(0), "v's heads and q's heads");
+        expects(v.extent(1) == k.extent(1), "v's tokens and k's tokens");
+        auto [h, m] = program_tile(q, 1_c, QUERIES);
+        Scalar<std::int64_t> head = h;
+        auto d = offset(WIDTH, 0);
+        Tile queries = q.tile(head, m, d).load();
+        Tile row = expand<1>(m + arange(QUERIES));
+        Tile end = full(k.extent(1) - 1, QUERIES, 1_c);
+        Tile last = causal ? row : end; // the last key that each query sees
+        Scalar<std::int64_t> all = k.extent(1), below = min(m + QUERIES, all), keys = causal ? below : all;
+        auto start = state(full(-INFINITY, QUERIES), zeros<float>(QUERIES), zeros<float>(QUERIES, WIDTH));
+        auto [top, total, acc] = for_range(KEYS, keys, start, [&](auto n, auto top, auto total, auto acc) {
+          Tile scores = dot(queries, trans(k.tile(head, n, d).load())) * scale;
+          Tile column = expand<0>(n + arange(KEYS));
+          Tile seen = where(column <= last, scores, -INFINITY);
+          Tile next = max(top, max(seen, KEYS));
+          Tile shift = where(next == -INFINITY, 0, next);
+          Tile factor = exp(top - shift);
+          Tile weights = exp(seen - expand<1>(shift));
+          Tile sums = sum(weights, KEYS);
+          return state(next, total * factor + sums,
+                       dot(cast<T>(weights), v.tile(head, n, d).load(), acc * expand<1>(factor)));
+        });
+        o.tile(head, m, d).store(cast<T>(acc / expand<1>(total)));
+      });
 }
 
 // The kernel with or without the mask, recorded once.

@@ -1,6 +1,6 @@
 // Registers the benchmarks' attention kernel for `kiln tune`, as a plug-in.
 //
-//   build/bin/kiln tune --plugin build/lib/libtunable_attention.so attention --shape H=8,T=2048,D=64
+//   build/bin/kiln tune --plugin build/lib/libtunable_attention.so plain_attention --shape H=8,T=2048,D=64
 #include "attention.h"
 
 #include <kiln/autotune/run/registry.h>
@@ -30,7 +30,7 @@ Space space(DType, const Problem& p, kiln::Device device) {
 }
 
 const TunableRegistration registration({
-    .name = "attention",
+    .name = "plain_attention",
     .summary = "softmax(q k^T * scale) v for each head",
     .dtypes = {DType::F32, DType::BF16},
     .record = record,

@@ -207,6 +207,7 @@ const cli::KernelRegistration registered_grouped({
     .config = "BM=64,BN=256,BK=512",
     .sizes = "M=1024,N=2048,K=1024,GROUPS=8,OFFSETS=9",
     .parameters = "a=M,K b=GROUPS,K,N offsets=OFFSETS c=M,N",
+    .grid = "8x24",
 });
 
 } // namespace

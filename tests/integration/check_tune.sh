@@ -26,7 +26,7 @@ expect() {
 }
 
 expect 0 '^matmul +c = a b' tune --list
-expect 0 '^attention ' tune --plugin "$plugin" --list
+expect 0 '^plain_attention ' tune --plugin "$plugin" --list
 expect 1 'name a kernel to tune' tune
 expect 1 'there is no tunable kernel "matmull"' tune matmull
 expect 1 '\-\-shape 3: matmul has 3 sizes: M, N, K' tune matmul --shape 3
@@ -83,10 +83,10 @@ expect 0 '"confirmed": true' tune softmax --shape M=100,N=300 --trials 4 --json 
   echo "check_tune: a confirmed best config is marked as unconfirmed"
   failures=$((failures + 1))
 }
-expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 4
+expect 0 '^  best +' tune --plugin "$plugin" plain_attention --shape 1x64x32 --trials 4
 # A kernel of the user's own is known only if its library is loaded.
-expect 0 'it was confirmed for exactly this problem' records why --plugin "$plugin" attention --shape 1x64x32 --dtype f32
-expect 1 'attention is none of them; give --plugin with the library' records why attention --shape 1x64x32 --dtype f32
+expect 0 'it was confirmed for exactly this problem' records why --plugin "$plugin" plain_attention --shape 1x64x32 --dtype f32
+expect 1 'plain_attention is none of them; give --plugin with the library' records why plain_attention --shape 1x64x32 --dtype f32
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
 expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
 
@@ -108,8 +108,8 @@ launch | grep -q '^  time' || { echo "check_tune: a launch does not find code th
 expect 0 '^0 compiled, [1-9][0-9]* already there' cache warm matmul
 expect 0 '^matmul M=48,N=64,K=32 .* on cpu: \{BM=.*\} was there' cache warm matmul
 "$kiln" cache clear >cleared
-expect 0 'not compiled because the kernel.s code is not registered \(attention\); use --plugin with its library' cache warm
-expect 0 '^attention .*: \{' cache warm --plugin "$plugin" attention
+expect 0 'not compiled because the kernel.s code is not registered \(plain_attention\); use --plugin with its library' cache warm
+expect 0 '^plain_attention .*: \{' cache warm --plugin "$plugin" plain_attention
 expect 1 'no config is known for a kernel "nothing"' cache warm nothing
 "$kiln" records export --wisdom --kernel matmul matmul.json >exported 2>&1 || { echo "check_tune: the wisdom file cannot be exported: $(cat exported)"; failures=$((failures + 1)); }
 "$kiln" cache clear >cleared

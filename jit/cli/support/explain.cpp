@@ -72,6 +72,15 @@ void draw_layouts(const ir::Kernel& lowered, const Config& config, const std::st
   });
 }
 
+// The grid of the user, or that of the registration if its sizes and its config are used.
+std::string given_grid(const RequestedKernel& requested, const KernelOptions& sizes,
+                       const ExplainOptions& options) {
+  const RegisteredKernel* registered = requested.registered;
+  if (!options.grid.empty() || !registered) return options.grid;
+  const bool as_registered = sizes.sizes.empty() && requested.config == Config::parse(registered->config);
+  return as_registered ? registered->grid : "";
+}
+
 } // namespace
 
 Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes,
@@ -100,12 +109,11 @@ Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes
   if (options.on_gpu) draw_layouts(*lowered, requested.config, options.arch, e);
   e.grid = grid_text(*lowered, e.example);
   e.programs = launch_on_paper(*lowered, e.example);
-  if (!options.grid.empty()) {
-    if (!lowered->grid.empty())
-      throw UserError("--grid " + options.grid + ": kernel " + e.name + " has a grid of its own, " +
-                      e.grid.front() + " programs along axis 0; give sizes instead");
-    e.programs = e.example.arguments.grid = parse_extents("--grid", options.grid);
-  }
+  if (!options.grid.empty() && !lowered->grid.empty())
+    throw UserError("--grid " + options.grid + ": kernel " + e.name + " has a grid of its own, " +
+                    e.grid.front() + " programs along axis 0; give sizes instead");
+  if (const std::string grid = given_grid(requested, sizes, options); !grid.empty())
+    e.programs = e.example.arguments.grid = parse_extents("--grid", grid);
   for (const auto& arg : lowered->body.args)
     e.types.push_back(arg->type.to_string());
 

@@ -94,7 +94,8 @@ std::string roofline_text(const Explanation& e) {
 std::string cost_text(const Explanation& e) {
   const passes::Cost& cost = e.cost;
   std::string out = cost.programs ? "predicted for the whole grid\n"
-                                  : "predicted for one program (give sizes for the whole grid)\n";
+                                  : fmt::format("predicted for one program (give {} for the whole grid)\n",
+                                                e.grid.empty() ? "--grid" : "sizes");
   out += fmt::format("  {:<12}{:>14}{:>14}{:>14}\n", "", "read", "written", "size");
   for (std::size_t i = 0; i < cost.parameters.size(); ++i)
     if (const auto& t = cost.parameters[i]; t.read || t.written || t.whole)
