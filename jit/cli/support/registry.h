@@ -56,7 +56,8 @@ struct RegisteredKernel {
   // each as a number or a name from `sizes`: "x=M,N scale=2 out=M,N". A pointer has the extents of the memory
   // that it points to, or only its name.
   const char* parameters = "";
-  // The programs along each axis for these sizes and this config, "8x24", if the kernel does not define its grid.
+  // The programs along each axis for these sizes and this config, as "8x24", if the kernel does not define its
+  // grid.
   const char* grid = "";
 };
 
