@@ -5,9 +5,12 @@
 //   partial.free();                             // after these commands; the host does not wait
 //
 // The memory is allocated and freed in the order of the stream. CUDA devices with memory pools do this in the
-// driver; if a graph is captured there, each launch of the graph has its own block. Elsewhere the block is a
-// Buffer, which a last command of the stream frees. After the first calls, blocks come from a cache, and
-// nothing is allocated on the heap.
+// driver. Elsewhere the block is a Buffer, which a last command of the stream frees. After the first calls,
+// blocks come from a cache, and nothing is allocated on the heap.
+//
+// If a CUDA graph is captured from the stream, the memory belongs to the graph (cuda/graph.h): allocation and
+// release are nodes, and between them the driver provides memory at the captured address in each launch. Its
+// contents do not survive a launch. Without memory pools the graph owns the block until it is destroyed.
 #pragma once
 
 #include <kiln/jit/runtime/buffer.h>

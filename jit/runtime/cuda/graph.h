@@ -7,6 +7,11 @@
 //
 // A graph stores the values of arguments and the addresses of memory and functions. That memory and those
 // functions must live until the last launch of the graph has finished.
+//
+// Memory for intermediate results, which ops and `assign` take in the order of the stream, belongs to the
+// graph: its allocation and its release are nodes of the graph where the driver has memory pools, and
+// elsewhere the graph owns blocks of its own. So a call may be captured whether it needs such memory or not,
+// and its arguments are all that the caller must keep.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -19,6 +24,7 @@
 
 namespace kiln::cuda {
 class DeviceState;
+class GraphMemory;
 class Queue;
 } // namespace kiln::cuda
 
@@ -29,7 +35,7 @@ namespace kiln::cuda {
 // other.
 class Graph {
 public:
-  // Returns the number of commands: kernels, copies, memsets and others.
+  // Returns the number of commands: kernels, copies, memsets, allocations, releases and others.
   std::int64_t size() const { return exec_ ? size_ : 0; }
   // Queues all commands on a stream of the device of the graph, and returns. Throws UserError if the graph is
   // empty (default-constructed or moved from) or if the stream is of another device. Errors of its commands
@@ -40,6 +46,7 @@ private:
   friend class GraphCapture;
   struct Destroy {
     DeviceState* device;
+    GraphMemory* memory = nullptr; // null unless the graph owns memory
     void operator()(GraphExecHandle exec) const noexcept;
   };
   std::unique_ptr<std::remove_pointer_t<GraphExecHandle>, Destroy> exec_{nullptr, Destroy{nullptr}};
@@ -63,6 +70,7 @@ public:
 
 private:
   Queue& queue_;
+  std::unique_ptr<GraphMemory> memory_;
   bool open_ = false;
 };
 

@@ -2,6 +2,7 @@
 #include <kiln/jit/runtime/cuda/memory.h>
 
 #include <kiln/jit/runtime/cuda/current.h>
+#include <kiln/jit/runtime/cuda/graph_memory.h>
 #include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/cuda/reach.h>
 
@@ -121,7 +122,13 @@ void Allocator::release_deferred() {
 
 DevicePointer Allocator::allocate_async(Queue& queue, std::uint64_t bytes) {
   Current current(device_);
-  if (!pooled()) queue.check_not_capturing("a temporary");
+  if (!pooled()) {
+    if (GraphMemory* memory = queue.graph_memory()) return memory->allocate(bytes);
+    if (queue.capturing())
+      throw UserError("a temporary of " + std::to_string(bytes) + " bytes on a stream of " + device_.name() +
+                      ", whose driver has no memory pools, while a graph is captured; capture it with "
+                      "cuda::GraphCapture from this stream, so that the graph owns the memory");
+  }
   return allocate_or_trim(bytes, queue.handle());
 }
 
@@ -131,6 +138,7 @@ void Allocator::free_async(Queue& queue, DevicePointer pointer, std::uint64_t by
   if (pooled())
     return device_.check(device_.driver().cuMemFreeAsync(pointer, queue.handle()), "cuMemFreeAsync",
                          &queue.history());
+  if (GraphMemory* memory = queue.graph_memory(); memory && memory->free(pointer)) return;
   device_.check(device_.driver().cuStreamSynchronize(queue.handle()), "cuStreamSynchronize",
                 &queue.history());
   free(pointer, bytes);

@@ -32,7 +32,8 @@ public:
 
   // The same in the order of a stream: commands that are queued after allocate_async may use the block, and
   // it is reused when the commands before free_async have finished. Without memory pools, free_async waits
-  // for these commands, and allocate_async is a UserError while a graph is captured.
+  // for these commands. While a graph is captured, memory of a pool becomes a node of the graph; without
+  // pools the graph owns the memory (graph_memory.h), which is a UserError if Kiln does not capture it.
   DevicePointer allocate_async(Queue& queue, std::uint64_t bytes);
   void free_async(Queue& queue, DevicePointer pointer, std::uint64_t bytes);
 

@@ -4,6 +4,7 @@
 #include <kiln/jit/runtime/cuda/event_handle.h>
 #include <kiln/jit/runtime/cuda/host_commands.h>
 
+#include <atomic>
 #include <memory>
 
 namespace kiln {
@@ -11,6 +12,8 @@ class Stream;
 }
 
 namespace kiln::cuda {
+
+class GraphMemory;
 
 // Once the device has a sticky error, every function that can throw throws it. Thread-safe except for
 // construction and destruction.
@@ -50,6 +53,9 @@ public:
 
   // Whether a graph is being captured from this stream, so that commands are recorded and do not run.
   bool capturing() const;
+  // The memory of the graph that a GraphCapture is capturing from this stream; null otherwise.
+  GraphMemory* graph_memory() const { return graph_memory_.load(std::memory_order_relaxed); }
+  void set_graph_memory(GraphMemory* memory) { graph_memory_.store(memory, std::memory_order_relaxed); }
   // UserError if it is capturing, because `call` needs the commands to run.
   void check_not_capturing(const char* call) const;
 
@@ -59,6 +65,7 @@ private:
   DeviceState& device_;
   StreamHandle handle_ = nullptr;
   bool owned_;
+  std::atomic<GraphMemory*> graph_memory_{nullptr};
   std::shared_ptr<HostCommands> commands_ = std::make_shared<HostCommands>();
   LaunchHistory history_;
 };

@@ -39,7 +39,10 @@ FAKE_ENTRY cuGraphGetNodes(GraphHandle graph, void**, std::size_t* count) {
 
 FAKE_ENTRY cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle graph, unsigned long long) {
   ENTER(true);
-  *exec = reinterpret_cast<GraphExecHandle>(new Graph(*reinterpret_cast<Graph*>(graph)));
+  const Graph& of = *reinterpret_cast<Graph*>(graph);
+  if (!of.memory->blocks.empty() && of.memory->instances > 0) return Result::NotSupported;
+  ++of.memory->instances;
+  *exec = reinterpret_cast<GraphExecHandle>(new Graph(of));
   state().count("execs", 1, *exec);
   return Result::Success;
 }
@@ -53,14 +56,20 @@ FAKE_ENTRY cuGraphDestroy(GraphHandle graph) {
 
 FAKE_ENTRY cuGraphLaunch(GraphExecHandle exec, StreamHandle handle) {
   ENTER(true);
-  for (const auto& command : reinterpret_cast<Graph*>(exec)->commands)
+  Graph& graph = *reinterpret_cast<Graph*>(exec);
+  // Memory that the graph does not free must be freed before its next launch.
+  if (graph.memory->launched && !graph.memory->all_freed()) return Result::InvalidValue;
+  graph.memory->launched = true;
+  for (const auto& command : graph.commands)
     stream_of(handle).push(command);
+  stream_of(handle).push([kept = graph.memory] {}); // until then, although its graph may be destroyed
   return Result::Success;
 }
 
 FAKE_ENTRY cuGraphExecDestroy(GraphExecHandle exec) {
   ENTER(true);
-  delete reinterpret_cast<Graph*>(exec);
   state().count("execs", -1, exec);
+  --reinterpret_cast<Graph*>(exec)->memory->instances;
+  delete reinterpret_cast<Graph*>(exec);
   return Result::Success;
 }

@@ -105,16 +105,25 @@ FAKE_ENTRY cuMemPoolTrimTo(PoolHandle handle, std::size_t bytes) {
 FAKE_ENTRY cuMemAllocFromPoolAsync(DevicePointer* pointer, std::size_t bytes, PoolHandle pool,
                                    StreamHandle stream) {
   ENTER(true);
-  *pointer =
-      reinterpret_cast<DevicePointer>(allocate(current()->device, bytes, reinterpret_cast<Pool*>(pool)));
-  if (fake::Stream& s = stream_of(stream); s.capturing && *pointer)
-    s.captured_memory->blocks.push_back(memory(*pointer));
+  const int device = current()->device;
+  if (fake::Stream& s = stream_of(stream); s.capturing) {
+    void* data = s.captured_memory->allocate(device, bytes);
+    *pointer = reinterpret_cast<DevicePointer>(data);
+    if (!data) return Result::OutOfMemory;
+    return push(stream, [=] { std::memset(data, 0xCD, bytes); }); // a node, after which nothing is zero
+  }
+  *pointer = reinterpret_cast<DevicePointer>(allocate(device, bytes, reinterpret_cast<Pool*>(pool)));
   return *pointer ? Result::Success : Result::OutOfMemory;
 }
 
 FAKE_ENTRY cuMemFreeAsync(DevicePointer pointer, StreamHandle stream) {
   ENTER(true);
-  if (stream_of(stream).capturing) return Result::Success; // the memory belongs to the graph
+  if (fake::Stream& s = stream_of(stream); s.capturing) {
+    GraphMemory::Block* block = s.captured_memory->find(memory(pointer));
+    if (!block || !block->used) return Result::InvalidValue;
+    block->used = false;
+    return push(stream, [data = block->data, bytes = block->bytes] { std::memset(data, 0xDD, bytes); });
+  }
   return push(stream, [=] { release(memory(pointer)); });
 }
 #endif

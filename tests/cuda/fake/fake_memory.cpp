@@ -1,6 +1,7 @@
 // Implements the fake driver's memory: host memory between guard bytes.
 #include "fake_state.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -34,8 +35,29 @@ const std::pair<const std::uintptr_t, Block>* find_block(State& state, std::uint
 } // namespace
 
 GraphMemory::~GraphMemory() {
-  for (void* block : blocks)
-    release(block);
+  for (const Block& block : blocks)
+    release(block.data);
+}
+
+void* GraphMemory::allocate(int device, std::size_t bytes) {
+  for (Block& block : blocks)
+    if (!block.used && block.bytes == bytes) {
+      block.used = true;
+      return block.data;
+    }
+  void* data = fake::allocate(device, bytes, nullptr);
+  if (data) blocks.push_back({data, bytes, true});
+  return data;
+}
+
+GraphMemory::Block* GraphMemory::find(const void* data) {
+  for (Block& block : blocks)
+    if (block.data == data) return &block;
+  return nullptr;
+}
+
+bool GraphMemory::all_freed() const {
+  return std::none_of(blocks.begin(), blocks.end(), [](const Block& b) { return b.used; });
 }
 
 void* allocate(int device, std::size_t bytes, Pool* pool) {

@@ -30,12 +30,23 @@ struct Context {
 };
 
 // Memory that was allocated while a graph was captured. It exists until the graph and its instances are
-// destroyed.
+// destroyed. An address is used again within the graph after its memory has been freed.
 struct GraphMemory {
-  std::vector<void*> blocks;
+  struct Block {
+    void* data;
+    std::size_t bytes;
+    bool used;
+  };
+  std::vector<Block> blocks;
+  int instances = 0; // at most one, as for the CUDA driver
+  bool launched = false;
+
   GraphMemory() = default;
   GraphMemory(const GraphMemory&) = delete;
   ~GraphMemory();
+  void* allocate(int device, std::size_t bytes);
+  Block* find(const void* data);
+  bool all_freed() const;
 };
 
 // Runs commands in order on its own thread, or records them.

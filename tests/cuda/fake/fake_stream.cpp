@@ -44,6 +44,7 @@ void Stream::work() {
     busy_ = true;
     lock.unlock();
     command();
+    command = nullptr; // what it owns is gone when a thread that waits for it goes on
     lock.lock();
     busy_ = false;
     changed_.notify_all();

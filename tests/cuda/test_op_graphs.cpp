@@ -1,0 +1,137 @@
+// Tests that every op can be captured in a CUDA graph, whose replays compute the same bits as calls.
+#include "gpu_test.h"
+#include "ops/every_op.h"
+
+#include <kiln/jit/runtime/cuda/current.h>
+#include <kiln/jit/runtime/cuda/graph.h>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+// Calls each op with two sets of inputs, captures it, and replays the graph with both of them.
+void capture_every_op(Device device, std::uint64_t seed) {
+  INFO("seed " << seed);
+  Stream stream(device);
+  EveryOp every(device);
+  for (const EveryOp::Call& call : every.calls()) {
+    INFO(call.name);
+    std::vector<unsigned char> expected[2], before;
+    for (std::uint64_t i : {0, 1}) {
+      every.fill(seed + i);
+      before = every.bytes();
+      call.run(stream);
+      stream.synchronize();
+      expected[i] = every.bytes();
+    }
+    CHECK(expected[1] != before);
+    every.fill(seed);
+    before = every.bytes();
+    cuda::GraphCapture capture(stream);
+    call.run(stream);
+    cuda::Graph graph = capture.end();
+    CHECK(every.bytes() == before); // nothing has run yet
+    for (std::uint64_t i : {0, 1, 0}) {
+      every.fill(seed + i);
+      graph.launch(stream);
+      stream.synchronize();
+      CHECK(every.bytes() == expected[i]);
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("every op is captured in a graph and replayed", "[gpu]") {
+  OnGpu gpu;
+  if (gpu) capture_every_op(gpu.device(), gpu.seed());
+}
+
+TEST_CASE("the memory of a captured op lives as long as its graph") {
+  FreshFake fresh;
+  Played played;
+  const Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = Tensor<float, 2>::zeros(device, {30, 40}), dy = Tensor<float, 2>::zeros(device, {30, 40});
+  auto dgamma = Tensor<float, 1>::zeros(device, {40}), dbeta = Tensor<float, 1>::zeros(device, {40});
+  const auto call = [&] { ops::layernorm_backward(stream, x, {}, dy, {}, dgamma, dbeta); };
+  call(); // compiles, and takes memory of the pool
+  stream.synchronize();
+  Buffer::trim();
+  const auto before = alive();
+  {
+    cuda::GraphCapture capture(stream);
+    call();
+    call();
+    cuda::Graph graph = capture.end();
+    CHECK(fake().live("memory") == before.at("memory") + 1); // both calls use the same
+    for (int i = 0; i < 3; ++i)
+      graph.launch(stream);
+    Buffer::trim();
+    graph = {}; // while it runs
+    stream.synchronize();
+    cuda::GraphCapture discarded(stream);
+    call();
+  }
+  CHECK(alive() == before);
+}
+
+TEST_CASE("every op is captured on a driver without pools", "[.old_graphs]") {
+  Played played;
+  capture_every_op(Device::cuda(0), fresh_seed());
+}
+
+TEST_CASE("without pools the memory of a captured op belongs to its graph", "[.old_graphs]") {
+  Played played;
+  const Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = Tensor<float, 2>::zeros(device, {30, 40}), dy = Tensor<float, 2>::zeros(device, {30, 40});
+  auto dgamma = Tensor<float, 1>::zeros(device, {40}), dbeta = Tensor<float, 1>::zeros(device, {40});
+  const auto call = [&] { ops::layernorm_backward(stream, x, {}, dy, {}, dgamma, dbeta); };
+  call();
+  stream.synchronize();
+  const int kernels = played.launches();
+  Buffer::trim();
+  const auto before = alive();
+  {
+    cuda::GraphCapture capture(stream);
+    call();
+    call();
+    cuda::Graph graph = capture.end();
+    Buffer::trim();
+    CHECK(fake().live("memory") == before.at("memory") + 1);
+    graph.launch(stream);
+    cuda::Graph moved = std::move(graph);
+    moved.launch(stream);
+    moved = {}; // waits
+    CHECK(played.launches() == kernels * 5);
+    stream.synchronize();
+    cuda::GraphCapture discarded(stream);
+    call();
+  }
+  CHECK(alive() == before);
+  // Where Kiln does not capture the graph itself, no graph can own the memory.
+  Stream other(device);
+  auto& state = cuda::DeviceState::get(0);
+  cuda::Current current(state);
+  REQUIRE(state.driver().cuStreamBeginCapture(cuda::queue_of(other).handle(), 2) == cuda::Result::Success);
+  const auto refused = [&] { ops::layernorm_backward(other, x, {}, dy, {}, dgamma, dbeta); };
+  CHECK_THAT(error_of<UserError>(refused),
+             Catch::StartsWith("a temporary of ") &&
+                 Catch::EndsWith(" bytes on a stream of cuda:0, whose driver has no memory pools, while a "
+                                 "graph is captured; capture it with cuda::GraphCapture from this stream, so "
+                                 "that the graph owns the memory"));
+  cuda::GraphHandle graph = nullptr;
+  REQUIRE(state.driver().cuStreamEndCapture(cuda::queue_of(other).handle(), &graph) == cuda::Result::Success);
+  state.driver().cuGraphDestroy(graph);
+}
+
+TEST_CASE("ops are captured on an older driver") {
+  int code = 0;
+  const std::string output =
+      run_again("[.old_graphs]", {std::string("KILN_CUDA_LIBRARY=") + FAKE_CUDA_OLD_LIBRARY}, code);
+  INFO(output);
+  CHECK(code == 0);
+  CHECK(output.find("2 test cases") != std::string::npos);
+}
