@@ -1,364 +1,275 @@
-// Implements the C functions: converts DLPack tensors to views, and exceptions to error codes.
+// Implements the C functions for products, norms, softmax, elementwise ops and mixtures of experts.
 #include <kiln/ops/c_api.h>
 
-#include <kiln/dsl/error.h>
-#include <kiln/jit/base/thread_value.h>
-#include <kiln/jit/base/version.h>
-#include <kiln/ops/attention.h>
-#include <kiln/ops/attention_backward.h>
+#include <kiln/ops/c_call.h>
 #include <kiln/ops/elementwise.h>
+#include <kiln/ops/grouped_matmul.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/matmul_backward.h>
 #include <kiln/ops/norm.h>
+#include <kiln/ops/routing.h>
 #include <kiln/ops/softmax.h>
 
 #include <algorithm>
-#include <new>
-#include <string>
+#include <climits>
+#include <cstddef>
 
-namespace kiln::ops {
+using namespace kiln;
+using ops::detail::CCall;
+using ops::detail::run;
+
 namespace {
 
-std::string& last_error() { return thread_value<std::string, struct LastError>(); }
-int failed(int code, const char* what) {
-  try {
-    last_error() = what;
-  } catch (const std::bad_alloc&) {
-    last_error().clear();
-  }
-  return code;
+constexpr const char* score_names[] = {"softmax", "sigmoid"};
+
+ops::Activation activation(const CCall& call, const char* text) {
+  const char* names[ops::activation_count];
+  for (int i = 0; i < ops::activation_count; ++i)
+    names[i] = ops::name(static_cast<ops::Activation>(i));
+  return call.named<ops::Activation>("activation", text, names);
 }
-// Replaces the name of the C++ op at the start of a message, "ops::softmax: ", by that of the C function.
-std::string in_c(const char* function, std::string text) {
-  if (text.starts_with("ops::")) text.erase(0, text.find(": ") + 2);
-  return text.starts_with(function) ? text : std::string(function) + ": " + text;
-}
-template <class F> int guarded(const char* function, F&& call) {
-  try {
-    last_error().clear();
-    call();
-    return KILN_OK;
-  } catch (const UserError& e) {
-    return failed(KILN_USER_ERROR, in_c(function, e.what()).c_str());
-  } catch (const TargetError& e) {
-    return failed(KILN_TARGET_ERROR, e.what());
-  } catch (const std::bad_alloc& e) {
-    return failed(KILN_OUT_OF_MEMORY, "out of memory");
-  } catch (const std::exception& e) {
-    return failed(KILN_INTERNAL_ERROR, e.what());
-  }
+Precision precision(const CCall& call, const char* text) {
+  return call.named<Precision>("precision", text, kiln::detail::precision_names);
 }
 
-[[noreturn]] void refuse(const char* function, const char* argument, const std::string& what) {
-  throw UserError(std::string(function) + ": " + argument + " " + what);
+ops::MatmulOptions matmul_options(const CCall& call, const KilnMatmulOptions* options) {
+  const auto o = call.options(options, KILN_MATMUL_DEFAULTS);
+  return {.activation = activation(call, o.activation),
+          .alpha = o.alpha,
+          .beta = o.beta,
+          .bias = call.optional_input("bias", o.bias),
+          .times = call.optional_input("times", o.times),
+          .residual = call.optional_input("residual", o.residual),
+          .precision = precision(call, o.precision)};
 }
-
-struct DlType {
-  DType dtype;
-  DLDataTypeCode code;
-  int bits;
-};
-constexpr DlType dl_types[] = {{DType::F32, kDLFloat, 32},
-                               {DType::F64, kDLFloat, 64},
-                               {DType::BF16, kDLBfloat, 16},
-                               {DType::F16, kDLFloat, 16}};
-
-DType dtype_of_tensor(const char* function, const char* argument, const DLTensor* t) {
-  if (!t) refuse(function, argument, "is null; pass a tensor");
-  for (const DlType& known : dl_types)
-    if (t->dtype.code == known.code && t->dtype.bits == known.bits && t->dtype.lanes == 1) return known.dtype;
-  refuse(function, argument,
-         "has DLPack type code " + std::to_string(t->dtype.code) + " of " + std::to_string(t->dtype.bits) +
-             " bits and " + std::to_string(t->dtype.lanes) +
-             " lanes; pass float32, float64, bfloat16 or float16");
+ops::MatmulBackwardOptions backward_options(const CCall& call, const KilnMatmulBackwardOptions* options) {
+  const auto o = call.options(options, KILN_MATMUL_BACKWARD_DEFAULTS);
+  return {.activation = activation(call, o.activation),
+          .before = call.optional_input("before", o.before),
+          .alpha = o.alpha,
+          .dbias = call.optional_output("dbias", o.dbias),
+          .accumulate = o.accumulate != 0,
+          .precision = precision(call, o.precision)};
 }
-
-// Makes the checks of a TensorView. The errors name the argument of the C function.
-void check_array(const char* function, const char* argument, const Array& a) {
-  try {
-    kiln::detail::check_view(a.data, size_of(a.dtype), size_of(a.dtype), a.rank, a.extents, a.strides, {});
-  } catch (const UserError& e) {
-    std::string text = e.what(), start = "TensorView's argument ";
-    if (auto at = text.find(start); at != std::string::npos) text.erase(0, at + start.size());
-    throw UserError(std::string(function) + ": " + argument + "'s " + text);
-  }
+const DLTensor* dbias_of(const KilnMatmulBackwardOptions* options) {
+  return options && options->size >= offsetof(KilnMatmulBackwardOptions, accumulate) ? options->dbias
+                                                                                     : nullptr;
 }
-
-// The device of a tensor as Device::parse reads it: "cpu", "cuda:0".
-std::string device_name(const char* function, const char* argument, const DLTensor* t) {
-  switch (t->device.device_type) {
-  case kDLCPU:
-  case kDLCUDAHost: return "cpu";
-  case kDLCUDA: return "cuda:" + std::to_string(t->device.device_id);
-  default:
-    refuse(function, argument,
-           "is on DLPack device " + std::to_string(t->device.device_type) +
-               "; copy it to the CPU or to a CUDA device");
-  }
+ops::SoftmaxOptions softmax_options(const CCall& call, const KilnSoftmaxOptions* options) {
+  const auto o = call.options(options, KILN_SOFTMAX_DEFAULTS);
+  return {.axis = static_cast<int>(std::clamp<int64_t>(o.axis, INT_MIN, INT_MAX))};
 }
-
-// The array that a tensor describes, which is on the device of the stream.
-Array array(const char* function, const char* argument, const DLTensor* t, const detail::StreamAt& at) {
-  const DType dtype = dtype_of_tensor(function, argument, t);
-  const std::string place = device_name(function, argument, t), wanted = to_string(at.stream.device());
-  if (place != wanted)
-    refuse(function, argument, "is on " + place + " and the result on " + wanted + "; copy one of them");
-  if (t->ndim < 0 || t->ndim > max_rank)
-    refuse(function, argument, "has " + std::to_string(t->ndim) + " dimensions; pass one of 0 to 8");
-  if (t->ndim > 0 && !t->shape) refuse(function, argument, "has no shape: it is null; set it to the extents");
-  Array a{t->data ? static_cast<char*>(t->data) + t->byte_offset : nullptr, dtype, true, t->ndim};
-  std::copy_n(t->shape, t->ndim, a.extents);
-  if (t->strides)
-    std::copy_n(t->strides, t->ndim, a.strides);
-  else if (t->ndim > 0 && *std::min_element(a.extents, a.extents + t->ndim) >= 0)
-    kiln::detail::row_major_strides(t->ndim, a.extents, a.strides);
-  check_array(function, argument, a);
-  return a;
+ops::NormOptions norm_options(const CCall& call, const KilnNormOptions* options) {
+  const auto o = call.options(options, KILN_NORM_DEFAULTS);
+  return {.eps = o.eps,
+          .residual = call.optional_input("residual", o.residual),
+          .sum = call.optional_output("sum", o.sum)};
 }
-Input input(const char* function, const char* argument, const DLTensor* t, const detail::StreamAt& at) {
-  return Input(array(function, argument, t, at));
-}
-Output output(const char* function, const char* argument, const DLTensor* t, const detail::StreamAt& at) {
-  return Output(array(function, argument, t, at));
-}
-// The same for a tensor that may be null.
-Input optional_input(const char* function, const char* argument, const DLTensor* t,
-                     const detail::StreamAt& at) {
-  return t ? input(function, argument, t, at) : Input();
-}
-Output optional_output(const char* function, const char* argument, const DLTensor* t,
-                       const detail::StreamAt& at) {
-  return t ? output(function, argument, t, at) : Output();
-}
-
-Activation activation_named(const char* function, const char* text) {
-  std::string wanted = text ? text : "none";
-  for (int i = 0; i < activation_count; ++i)
-    if (wanted == ops::name(static_cast<Activation>(i))) return static_cast<Activation>(i);
-  refuse(function, "activation", "is \"" + wanted + "\"; choose none, relu, gelu or silu");
-}
-
-AttentionOptions attention_options(const char* function, const KilnAttentionOptions* options,
-                                   const detail::StreamAt& at) {
-  const KilnAttentionOptions given = options ? *options : KilnAttentionOptions KILN_ATTENTION_DEFAULTS;
-  return {.scale = given.scale,
-          .causal = given.causal != 0,
-          .alignment = given.align_last ? CausalAlignment::last : CausalAlignment::first,
-          .window_before = given.window_before,
-          .window_after = given.window_after,
-          .soft_cap = given.soft_cap,
-          .dropout = given.dropout,
-          .seed = given.seed,
-          .sinks = optional_input(function, "sinks", given.sinks, at),
-          .lse = optional_output(function, "lse", given.lse, at),
-          .dsinks = optional_output(function, "dsinks", given.dsinks, at)};
-}
-
-// Calls op(stream) on the device of the result.
-template <class F> int run(const char* function, const char* argument, const DLTensor* result, F&& op) {
-  return guarded(function, [&] {
-    dtype_of_tensor(function, argument, result); // checks that it is there
-    // On a GPU, the op runs on the default stream, after the work that the caller has queued there.
-    const Device device = Device::parse(device_name(function, argument, result));
-    Stream stream = device.is_cpu() ? Stream() : Stream::adopt(device, nullptr);
-    detail::StreamAt at(stream, {}); // the source location of a caller in C is unknown
-    op(at);
-    stream.synchronize();
-  });
-}
-
-// The same for a function with several results, of which the first one that is given determines the device.
-// An op reports if none is given, so that any tensor will do then.
-template <class F>
-int run(const char* function, std::initializer_list<const DLTensor*> results, const DLTensor* other, F&& op) {
-  for (const DLTensor* result : results)
-    if (result) return run(function, "the result", result, op);
-  return run(function, "the gradient of the result", other, op);
+ops::NormBackwardOptions backward_options(const CCall& call, const KilnNormBackwardOptions* options) {
+  const auto o = call.options(options, KILN_NORM_BACKWARD_DEFAULTS);
+  return {.eps = o.eps,
+          .residual = call.optional_input("residual", o.residual),
+          .dsum = call.optional_input("dsum", o.dsum),
+          .accumulate = o.accumulate != 0};
 }
 
 } // namespace
-} // namespace kiln::ops
 
-using namespace kiln;
-using ops::input;
-using ops::optional_input;
-using ops::optional_output;
-using ops::output;
+// --- Products ----------------------------------------------------------------------------------------------
 
-const char* kiln_version(void) { return kiln::version(); }
-const char* kiln_last_error(void) { return ops::last_error().c_str(); }
-
-int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c) {
-  constexpr auto f = "kiln_matmul";
-  return ops::run(f, "c", c, [&](ops::detail::StreamAt stream) {
-    ops::matmul(stream, input(f, "a", a, stream), input(f, "b", b, stream), output(f, "c", c, stream));
+int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c, const KilnMatmulOptions* options) {
+  return run("kiln_matmul", {"c", c}, [&](const CCall& call) {
+    ops::matmul(call.at, call.input("a", a), call.input("b", b), call.output("c", c),
+                matmul_options(call, options));
   });
 }
 
 int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias, DLTensor* y,
-                const char* activation) {
-  constexpr auto f = "kiln_linear";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::linear(stream, input(f, "x", x, stream), input(f, "weight", weight, stream),
-                input(f, "bias", bias, stream), output(f, "y", y, stream),
-                {.activation = ops::activation_named(f, activation)});
+                const KilnMatmulOptions* options) {
+  return run("kiln_linear", {"y", y}, [&](const CCall& call) {
+    ops::linear(call.at, call.input("x", x), call.input("weight", weight), call.input("bias", bias),
+                call.output("y", y), matmul_options(call, options));
   });
 }
 
-int kiln_softmax(const DLTensor* x, DLTensor* y) {
-  constexpr auto f = "kiln_softmax";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::softmax(stream, input(f, "x", x, stream), output(f, "y", y, stream));
+int kiln_matmul_backward(const DLTensor* a, const DLTensor* b, const DLTensor* dc, DLTensor* da, DLTensor* db,
+                         const KilnMatmulBackwardOptions* options) {
+  return run("kiln_matmul_backward", {{"da", da}, {"db", db}, {"dbias", dbias_of(options)}}, {"dc", dc},
+             [&](const CCall& call) {
+               ops::matmul_backward(call.at, call.input("a", a), call.input("b", b), call.input("dc", dc),
+                                    call.optional_output("da", da), call.optional_output("db", db),
+                                    backward_options(call, options));
+             });
+}
+
+int kiln_linear_backward(const DLTensor* x, const DLTensor* weight, const DLTensor* dy, DLTensor* dx,
+                         DLTensor* dweight, const KilnMatmulBackwardOptions* options) {
+  return run("kiln_linear_backward", {{"dx", dx}, {"dweight", dweight}, {"dbias", dbias_of(options)}},
+             {"dy", dy}, [&](const CCall& call) {
+               ops::linear_backward(call.at, call.input("x", x), call.input("weight", weight),
+                                    call.input("dy", dy), call.optional_output("dx", dx),
+                                    call.optional_output("dweight", dweight),
+                                    backward_options(call, options));
+             });
+}
+
+int kiln_grouped_matmul(const DLTensor* a, const DLTensor* b, const DLTensor* offsets, DLTensor* c,
+                        const KilnMatmulOptions* options) {
+  return run("kiln_grouped_matmul", {"c", c}, [&](const CCall& call) {
+    ops::grouped_matmul(call.at, call.input("a", a), call.input("b", b), call.input("offsets", offsets),
+                        call.output("c", c), matmul_options(call, options));
   });
 }
 
-int kiln_log_softmax(const DLTensor* x, DLTensor* y) {
-  constexpr auto f = "kiln_log_softmax";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::log_softmax(stream, input(f, "x", x, stream), output(f, "y", y, stream));
+int kiln_grouped_matmul_backward_b(const DLTensor* a, const DLTensor* dc, const DLTensor* offsets,
+                                   DLTensor* db, const KilnGroupedBackwardOptions* options) {
+  return run("kiln_grouped_matmul_backward_b", {"db", db}, [&](const CCall& call) {
+    const auto o = call.options(options, KILN_GROUPED_BACKWARD_DEFAULTS);
+    ops::grouped_matmul_backward_b(call.at, call.input("a", a), call.input("dc", dc),
+                                   call.input("offsets", offsets), call.output("db", db),
+                                   {.alpha = o.alpha, .beta = o.beta});
   });
 }
 
-int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps) {
-  constexpr auto f = "kiln_layernorm";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::layernorm(stream, input(f, "x", x, stream), input(f, "gamma", gamma, stream),
-                   input(f, "beta", beta, stream), output(f, "y", y, stream), {.eps = eps});
+// --- Normalisation -----------------------------------------------------------------------------------------
+
+int kiln_softmax(const DLTensor* x, DLTensor* y, const KilnSoftmaxOptions* options) {
+  return run("kiln_softmax", {"y", y}, [&](const CCall& call) {
+    ops::softmax(call.at, call.input("x", x), call.output("y", y), softmax_options(call, options));
   });
 }
 
-int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps) {
-  constexpr auto f = "kiln_rmsnorm";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::rmsnorm(stream, input(f, "x", x, stream), input(f, "gamma", gamma, stream),
-                 output(f, "y", y, stream), {.eps = eps});
+int kiln_log_softmax(const DLTensor* x, DLTensor* y, const KilnSoftmaxOptions* options) {
+  return run("kiln_log_softmax", {"y", y}, [&](const CCall& call) {
+    ops::log_softmax(call.at, call.input("x", x), call.output("y", y), softmax_options(call, options));
   });
 }
 
-int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation) {
-  constexpr auto f = "kiln_activation";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::activation(stream, input(f, "x", x, stream), output(f, "y", y, stream),
-                    ops::activation_named(f, activation));
+int kiln_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx,
+                          const KilnSoftmaxOptions* options) {
+  return run("kiln_softmax_backward", {"dx", dx}, [&](const CCall& call) {
+    ops::softmax_backward(call.at, call.input("y", y), call.input("dy", dy), call.output("dx", dx),
+                          softmax_options(call, options));
   });
 }
 
-int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation) {
-  constexpr auto f = "kiln_activation_mul";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::activation_mul(stream, input(f, "gate", gate, stream), input(f, "up", up, stream),
-                        output(f, "y", y, stream), ops::activation_named(f, activation));
+int kiln_log_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx,
+                              const KilnSoftmaxOptions* options) {
+  return run("kiln_log_softmax_backward", {"dx", dx}, [&](const CCall& call) {
+    ops::log_softmax_backward(call.at, call.input("y", y), call.input("dy", dy), call.output("dx", dx),
+                              softmax_options(call, options));
   });
 }
 
-int kiln_dropout(const DLTensor* x, DLTensor* y, double probability, uint64_t seed) {
-  constexpr auto f = "kiln_dropout";
-  return ops::run(f, "y", y, [&](ops::detail::StreamAt stream) {
-    ops::dropout(stream, input(f, "x", x, stream), output(f, "y", y, stream),
-                 {.probability = probability, .seed = seed});
+int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y,
+                   const KilnNormOptions* options) {
+  return run("kiln_layernorm", {"y", y}, [&](const CCall& call) {
+    ops::layernorm(call.at, call.input("x", x), call.optional_input("gamma", gamma),
+                   call.optional_input("beta", beta), call.output("y", y), norm_options(call, options));
   });
 }
 
-int kiln_attention(const DLTensor* q, const DLTensor* k, const DLTensor* v, DLTensor* o,
-                   const KilnAttentionOptions* options) {
-  constexpr auto f = "kiln_attention";
-  return ops::run(f, "o", o, [&](ops::detail::StreamAt stream) {
-    const auto all = ops::attention_options(f, options, stream);
-    ops::detail::attention(stream, input(f, "q", q, stream), input(f, "k", k, stream),
-                           input(f, "v", v, stream), output(f, "o", o, stream), all, {});
-  });
-}
-
-int kiln_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx) {
-  constexpr auto f = "kiln_softmax_backward";
-  return ops::run(f, "dx", dx, [&](ops::detail::StreamAt stream) {
-    ops::softmax_backward(stream, input(f, "y", y, stream), input(f, "dy", dy, stream),
-                          output(f, "dx", dx, stream));
-  });
-}
-
-int kiln_log_softmax_backward(const DLTensor* y, const DLTensor* dy, DLTensor* dx) {
-  constexpr auto f = "kiln_log_softmax_backward";
-  return ops::run(f, "dx", dx, [&](ops::detail::StreamAt stream) {
-    ops::log_softmax_backward(stream, input(f, "y", y, stream), input(f, "dy", dy, stream),
-                              output(f, "dx", dx, stream));
+int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, const KilnNormOptions* options) {
+  return run("kiln_rmsnorm", {"y", y}, [&](const CCall& call) {
+    ops::rmsnorm(call.at, call.input("x", x), call.optional_input("gamma", gamma), call.output("y", y),
+                 norm_options(call, options));
   });
 }
 
 int kiln_layernorm_backward(const DLTensor* x, const DLTensor* gamma, const DLTensor* dy, DLTensor* dx,
-                            DLTensor* dgamma, DLTensor* dbeta, double eps) {
-  constexpr auto f = "kiln_layernorm_backward";
-  return ops::run(f, {dx, dgamma, dbeta}, dy, [&](ops::detail::StreamAt stream) {
-    ops::layernorm_backward(stream, input(f, "x", x, stream), optional_input(f, "gamma", gamma, stream),
-                            input(f, "dy", dy, stream), optional_output(f, "dx", dx, stream),
-                            optional_output(f, "dgamma", dgamma, stream),
-                            optional_output(f, "dbeta", dbeta, stream), {.eps = eps});
-  });
+                            DLTensor* dgamma, DLTensor* dbeta, const KilnNormBackwardOptions* options) {
+  return run("kiln_layernorm_backward", {{"dx", dx}, {"dgamma", dgamma}, {"dbeta", dbeta}}, {"dy", dy},
+             [&](const CCall& call) {
+               ops::layernorm_backward(call.at, call.input("x", x), call.optional_input("gamma", gamma),
+                                       call.input("dy", dy), call.optional_output("dx", dx),
+                                       call.optional_output("dgamma", dgamma),
+                                       call.optional_output("dbeta", dbeta), backward_options(call, options));
+             });
 }
 
 int kiln_rmsnorm_backward(const DLTensor* x, const DLTensor* gamma, const DLTensor* dy, DLTensor* dx,
-                          DLTensor* dgamma, double eps) {
-  constexpr auto f = "kiln_rmsnorm_backward";
-  return ops::run(f, {dx, dgamma}, dy, [&](ops::detail::StreamAt stream) {
-    ops::rmsnorm_backward(stream, input(f, "x", x, stream), optional_input(f, "gamma", gamma, stream),
-                          input(f, "dy", dy, stream), optional_output(f, "dx", dx, stream),
-                          optional_output(f, "dgamma", dgamma, stream), {.eps = eps});
+                          DLTensor* dgamma, const KilnNormBackwardOptions* options) {
+  return run("kiln_rmsnorm_backward", {{"dx", dx}, {"dgamma", dgamma}}, {"dy", dy}, [&](const CCall& call) {
+    ops::rmsnorm_backward(call.at, call.input("x", x), call.optional_input("gamma", gamma),
+                          call.input("dy", dy), call.optional_output("dx", dx),
+                          call.optional_output("dgamma", dgamma), backward_options(call, options));
   });
 }
 
-int kiln_activation_backward(const DLTensor* x, const DLTensor* dy, DLTensor* dx, const char* activation) {
-  constexpr auto f = "kiln_activation_backward";
-  return ops::run(f, "dx", dx, [&](ops::detail::StreamAt stream) {
-    ops::activation_backward(stream, input(f, "x", x, stream), input(f, "dy", dy, stream),
-                             output(f, "dx", dx, stream), ops::activation_named(f, activation));
+// --- Elementwise -------------------------------------------------------------------------------------------
+
+int kiln_activation(const DLTensor* x, DLTensor* y, const char* name) {
+  return run("kiln_activation", {"y", y}, [&](const CCall& call) {
+    ops::activation(call.at, call.input("x", x), call.output("y", y), activation(call, name));
+  });
+}
+
+int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* name) {
+  return run("kiln_activation_mul", {"y", y}, [&](const CCall& call) {
+    ops::activation_mul(call.at, call.input("gate", gate), call.input("up", up), call.output("y", y),
+                        activation(call, name));
+  });
+}
+
+int kiln_activation_backward(const DLTensor* x, const DLTensor* dy, DLTensor* dx, const char* name) {
+  return run("kiln_activation_backward", {"dx", dx}, [&](const CCall& call) {
+    ops::activation_backward(call.at, call.input("x", x), call.input("dy", dy), call.output("dx", dx),
+                             activation(call, name));
   });
 }
 
 int kiln_activation_mul_backward(const DLTensor* gate, const DLTensor* up, const DLTensor* dy,
-                                 DLTensor* dgate, DLTensor* dup, const char* activation) {
-  constexpr auto f = "kiln_activation_mul_backward";
-  return ops::run(f, {dgate, dup}, dy, [&](ops::detail::StreamAt stream) {
-    ops::activation_mul_backward(stream, input(f, "gate", gate, stream), input(f, "up", up, stream),
-                                 input(f, "dy", dy, stream), optional_output(f, "dgate", dgate, stream),
-                                 optional_output(f, "dup", dup, stream),
-                                 ops::activation_named(f, activation));
+                                 DLTensor* dgate, DLTensor* dup, const char* name) {
+  return run("kiln_activation_mul_backward", {{"dgate", dgate}, {"dup", dup}}, {"dy", dy},
+             [&](const CCall& call) {
+               ops::activation_mul_backward(call.at, call.input("gate", gate), call.input("up", up),
+                                            call.input("dy", dy), call.optional_output("dgate", dgate),
+                                            call.optional_output("dup", dup), activation(call, name));
+             });
+}
+
+int kiln_dropout(const DLTensor* x, DLTensor* y, const KilnDropoutOptions* options) {
+  return run("kiln_dropout", {"y", y}, [&](const CCall& call) {
+    const auto o = call.options(options, KILN_DROPOUT_DEFAULTS);
+    ops::dropout(call.at, call.input("x", x), call.output("y", y),
+                 {.probability = o.probability, .seed = o.seed});
   });
 }
 
-int kiln_matmul_backward(const DLTensor* a, const DLTensor* b, const DLTensor* dc, DLTensor* da,
-                         DLTensor* db) {
-  constexpr auto f = "kiln_matmul_backward";
-  return ops::run(f, {da, db}, dc, [&](ops::detail::StreamAt stream) {
-    ops::matmul_backward(stream, input(f, "a", a, stream), input(f, "b", b, stream),
-                         input(f, "dc", dc, stream), optional_output(f, "da", da, stream),
-                         optional_output(f, "db", db, stream));
+// --- Mixtures of experts -----------------------------------------------------------------------------------
+
+int kiln_route_topk(const DLTensor* logits, DLTensor* experts, DLTensor* weights,
+                    const KilnRouteOptions* options) {
+  return run("kiln_route_topk", {"weights", weights}, [&](const CCall& call) {
+    const auto o = call.options(options, KILN_ROUTE_DEFAULTS);
+    ops::route_topk(call.at, call.input("logits", logits), call.output("experts", experts),
+                    call.output("weights", weights),
+                    {.scores = call.named<ops::RouterScores>("scores", o.scores, score_names),
+                     .renormalise = o.renormalise != 0,
+                     .scale = o.scale,
+                     .bias = call.optional_input("bias", o.bias)});
   });
 }
 
-int kiln_linear_backward(const DLTensor* x, const DLTensor* weight, const DLTensor* z, const DLTensor* dy,
-                         DLTensor* dx, DLTensor* dweight, DLTensor* dbias, const char* activation) {
-  constexpr auto f = "kiln_linear_backward";
-  return ops::run(f, {dx, dweight, dbias}, dy, [&](ops::detail::StreamAt stream) {
-    ops::linear_backward(stream, input(f, "x", x, stream), input(f, "weight", weight, stream),
-                         input(f, "dy", dy, stream), optional_output(f, "dx", dx, stream),
-                         optional_output(f, "dweight", dweight, stream),
-                         {.activation = ops::activation_named(f, activation),
-                          .before = optional_input(f, "z", z, stream),
-                          .dbias = optional_output(f, "dbias", dbias, stream)});
+int kiln_group_by_expert(const DLTensor* experts, DLTensor* offsets, DLTensor* order, DLTensor* place) {
+  return run("kiln_group_by_expert", {"offsets", offsets}, [&](const CCall& call) {
+    ops::group_by_expert(call.at, call.input("experts", experts), call.output("offsets", offsets),
+                         call.output("order", order), call.output("place", place));
   });
 }
 
-int kiln_attention_backward(const DLTensor* dout, const DLTensor* q, const DLTensor* k, const DLTensor* v,
-                            const DLTensor* o, const DLTensor* lse, DLTensor* dq, DLTensor* dk, DLTensor* dv,
-                            const KilnAttentionOptions* options) {
-  constexpr auto f = "kiln_attention_backward";
-  return ops::run(f, {dq, dk, dv}, dout, [&](ops::detail::StreamAt stream) {
-    ops::detail::attention_backward(
-        stream,
-        {input(f, "dout", dout, stream), input(f, "q", q, stream), input(f, "k", k, stream),
-         input(f, "v", v, stream), input(f, "o", o, stream), input(f, "lse", lse, stream),
-         optional_output(f, "dq", dq, stream), optional_output(f, "dk", dk, stream),
-         optional_output(f, "dv", dv, stream)},
-        ops::attention_options(f, options, stream), {});
+int kiln_permute_rows(const DLTensor* x, const DLTensor* order, DLTensor* y,
+                      const KilnPermuteOptions* options) {
+  return run("kiln_permute_rows", {"y", y}, [&](const CCall& call) {
+    const auto o = call.options(options, KILN_PERMUTE_DEFAULTS);
+    ops::permute_rows(call.at, call.input("x", x), call.input("order", order), call.output("y", y),
+                      {.slots = o.slots});
+  });
+}
+
+int kiln_combine_rows(const DLTensor* rows, const DLTensor* place, const DLTensor* weights, DLTensor* y) {
+  return run("kiln_combine_rows", {"y", y}, [&](const CCall& call) {
+    ops::combine_rows(call.at, call.input("rows", rows), call.input("place", place),
+                      call.optional_input("weights", weights), call.output("y", y));
   });
 }

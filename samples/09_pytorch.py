@@ -21,13 +21,37 @@ pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-class AttentionOptions(ctypes.Structure):
-    """KilnAttentionOptions of ops/c_api.h."""
+class NormOptions(ctypes.Structure):
+    """KilnNormOptions of ops/c_api.h."""
 
     _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("eps", ctypes.c_double),
+        ("residual", ctypes.c_void_p),
+        ("sum", ctypes.c_void_p),
+    ]
+
+
+class NormBackwardOptions(ctypes.Structure):
+    """KilnNormBackwardOptions."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("eps", ctypes.c_double),
+        ("residual", ctypes.c_void_p),
+        ("dsum", ctypes.c_void_p),
+        ("accumulate", ctypes.c_int64),
+    ]
+
+
+class AttentionOptions(ctypes.Structure):
+    """KilnAttentionOptions."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t),
         ("scale", ctypes.c_double),
-        ("causal", ctypes.c_int),
-        ("align_last", ctypes.c_int),
+        ("causal", ctypes.c_int64),
+        ("align_last", ctypes.c_int64),
         ("window_before", ctypes.c_int64),
         ("window_after", ctypes.c_int64),
         ("soft_cap", ctypes.c_double),
@@ -36,6 +60,13 @@ class AttentionOptions(ctypes.Structure):
         ("sinks", ctypes.c_void_p),
         ("lse", ctypes.c_void_p),
         ("dsinks", ctypes.c_void_p),
+        ("alibi_slopes", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("relative_bias", ctypes.c_void_p),
+        ("prefix_lengths", ctypes.c_void_p),
+        ("key_lengths", ctypes.c_void_p),
+        ("documents", ctypes.c_void_p),
+        ("key_documents", ctypes.c_void_p),
     ]
 
 
@@ -46,9 +77,8 @@ def dl_tensor(tensor):
 
 
 def call(name, *arguments):
-    """Calls a C function with tensors, numbers and structures, and raises an exception if it returns an error code."""
+    """Calls a C function with tensors and structures, and raises an exception if it returns an error code."""
     kept = [dl_tensor(a) if isinstance(a, torch.Tensor) else (a, a) for a in arguments]
-    kept = [(a, ctypes.c_double(p)) if isinstance(p, float) else (a, p) for a, p in kept]
     if getattr(kiln, name)(*(plain for _, plain in kept)) != 0:
         raise RuntimeError(kiln.kiln_last_error().decode())
 
@@ -59,14 +89,16 @@ def call(name, *arguments):
 @torch.library.custom_op("kiln::rmsnorm", mutates_args=())
 def rmsnorm(x: torch.Tensor, gamma: torch.Tensor, eps: float) -> torch.Tensor:
     y = torch.empty_like(x)
-    call("kiln_rmsnorm", x, gamma, y, eps)
+    options = NormOptions(size=ctypes.sizeof(NormOptions), eps=eps)
+    call("kiln_rmsnorm", x, gamma, y, ctypes.byref(options))
     return y
 
 
 @torch.library.custom_op("kiln::rmsnorm_backward", mutates_args=())
 def rmsnorm_backward(x: torch.Tensor, gamma: torch.Tensor, dy: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     dx, dgamma = torch.empty_like(x), torch.empty_like(gamma)
-    call("kiln_rmsnorm_backward", x, gamma, dy, dx, dgamma, eps)
+    options = NormBackwardOptions(size=ctypes.sizeof(NormBackwardOptions), eps=eps)
+    call("kiln_rmsnorm_backward", x, gamma, dy, dx, dgamma, ctypes.byref(options))
     return dx, dgamma
 
 
@@ -89,7 +121,8 @@ rmsnorm.register_autograd(
 def options_of(causal, lse=None):
     """The options, and the capsule that must be kept until the call returns."""
     capsule, address = dl_tensor(lse) if lse is not None else (None, None)
-    return capsule, AttentionOptions(causal=int(causal), window_before=-1, window_after=-1, lse=address)
+    size = ctypes.sizeof(AttentionOptions)
+    return capsule, AttentionOptions(size, causal=int(causal), window_before=-1, window_after=-1, lse=address)
 
 
 @torch.library.custom_op("kiln::attention", mutates_args=())

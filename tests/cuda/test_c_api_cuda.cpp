@@ -33,7 +33,7 @@ TEST_CASE("the C functions accept tensors on a CUDA device") {
   for (std::int64_t i = 0; i < host.size(); ++i)
     host.data()[i] = static_cast<float>(i % 13);
   auto x = host.to(device), y = Tensor<float, 2>::zeros(device, {5, 70});
-  REQUIRE(kiln_softmax(Dl(x), Dl(y)) == KILN_OK);
+  REQUIRE(kiln_softmax(Dl(x), Dl(y), nullptr) == KILN_OK);
   CHECK(fake().last_launch().stream == nullptr);
   CHECK(fake().last_launch().device == 1);
   auto found = y.to(Device::cpu());
@@ -46,15 +46,15 @@ TEST_CASE("the C functions accept tensors on a CUDA device") {
               Approx(std::exp(static_cast<double>(host.data()[r * 70 + c])) / total).epsilon(1e-5));
   }
   auto elsewhere = host.to(Device::cuda(0));
-  CHECK(kiln_softmax(Dl(host), Dl(y)) == KILN_USER_ERROR);
+  CHECK(kiln_softmax(Dl(host), Dl(y), nullptr) == KILN_USER_ERROR);
   CHECK(kiln_last_error() ==
         std::string("kiln_softmax: x is on cpu and the result on cuda:1; copy one of them"));
-  CHECK(kiln_softmax(Dl(elsewhere), Dl(y)) == KILN_USER_ERROR);
+  CHECK(kiln_softmax(Dl(elsewhere), Dl(y), nullptr) == KILN_USER_ERROR);
   CHECK(kiln_last_error() ==
         std::string("kiln_softmax: x is on cuda:0 and the result on cuda:1; copy one of them"));
   Dl nowhere(y);
   nowhere.tensor.device.device_id = 99;
-  CHECK(kiln_softmax(Dl(x), nowhere) == KILN_USER_ERROR);
+  CHECK(kiln_softmax(Dl(x), nowhere, nullptr) == KILN_USER_ERROR);
   INFO(kiln_last_error());
   CHECK(std::string(kiln_last_error()).starts_with("kiln_softmax: "));
 }

@@ -25,18 +25,18 @@ void capture_every_op(Device device, std::uint64_t seed) {
       stream.synchronize();
       expected[i] = every.bytes();
     }
-    CHECK(expected[1] != before);
+    CHECK((expected[1] != before));
     every.fill(seed);
     before = every.bytes();
     cuda::GraphCapture capture(stream);
     call.run(stream);
     cuda::Graph graph = capture.end();
-    CHECK(every.bytes() == before); // nothing has run yet
+    CHECK((every.bytes() == before)); // nothing has run yet
     for (std::uint64_t i : {0, 1, 0}) {
       every.fill(seed + i);
       graph.launch(stream);
       stream.synchronize();
-      CHECK(every.bytes() == expected[i]);
+      CHECK((every.bytes() == expected[i]));
     }
   }
 }

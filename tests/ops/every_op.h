@@ -9,24 +9,18 @@
 //   }
 #pragma once
 
-#include "random_numbers.h"
+#include "arena.h"
 
-#include <kiln/kiln.h>
-
-#include <kiln/jit/runtime/copy.h>
-
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
-#include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace kiln::test {
 
-class EveryOp {
+class EveryOp : public Arena {
 public:
   struct Sizes {
     std::int64_t batches = 2, heads = 4, key_heads = 2, tokens = 19, width = 16, columns = 24, experts = 3;
@@ -40,7 +34,7 @@ public:
   };
 
   explicit EveryOp(Device device) : EveryOp(device, Sizes()) {}
-  EveryOp(Device device, const Sizes& sizes) : memory_(device, capacity), stream_(device), s_(sizes) {
+  EveryOp(Device device, const Sizes& sizes) : Arena(device), s_(sizes) {
     add_products();
     add_rows();
     add_elementwise();
@@ -50,60 +44,8 @@ public:
   }
 
   const std::vector<Call>& calls() const { return calls_; }
-  // Sets inputs to random numbers that the ops accept, and all bits of results.
-  void fill(std::uint64_t seed) {
-    Random random;
-    random.std::mt19937_64::seed(seed);
-    std::vector<unsigned char> bytes(static_cast<std::size_t>(used_), 0xff);
-    for (const auto& [offset, set] : inputs_)
-      set(random, bytes.data() + offset);
-    copy(stream_, memory_.data(), bytes.data(), used_);
-    stream_.synchronize();
-  }
-  std::vector<unsigned char> bytes() {
-    std::vector<unsigned char> bytes(static_cast<std::size_t>(used_));
-    copy(stream_, bytes.data(), memory_.data(), used_);
-    stream_.synchronize();
-    return bytes;
-  }
 
 private:
-  static constexpr std::int64_t capacity = 24 << 20;
-  using Set = std::function<void(Random&, unsigned char*)>;
-
-  template <class T, std::size_t R> auto result(const std::array<std::int64_t, R>& extents) {
-    std::int64_t size = sizeof(T);
-    for (std::int64_t e : extents)
-      size *= e;
-    auto* data = reinterpret_cast<T*>(static_cast<char*>(memory_.data()) + used_);
-    used_ += (size + 63) / 64 * 64;
-    if (used_ > capacity) throw std::length_error("EveryOp has too little memory");
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return TensorView<T, static_cast<int>(R)>(data, {extents[I]...});
-    }(std::make_index_sequence<R>());
-  }
-  // A tensor whose elements are value(random, index).
-  template <class T, std::size_t R, class F>
-  auto input(const std::array<std::int64_t, R>& extents, const F& value) {
-    const std::int64_t offset = used_;
-    const auto view = result<T>(extents);
-    inputs_.emplace_back(offset, [n = view.size(), value](Random& random, unsigned char* to) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        const T x = element<T>(value(random, i));
-        std::memcpy(to + i * static_cast<std::int64_t>(sizeof(T)), &x, sizeof(T));
-      }
-    });
-    return view;
-  }
-  template <class T, std::size_t R> auto input(const std::array<std::int64_t, R>& extents) {
-    return input<T>(extents, [](Random& r, std::int64_t) { return r.uniform(-1, 1); });
-  }
-  template <class T, class V> static T element(V value) {
-    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-      return static_cast<T>(value);
-    else
-      return T(static_cast<float>(value));
-  }
   template <class F> void add(std::string name, const F& run) { calls_.push_back({std::move(name), run}); }
 
   void add_products() {
@@ -284,11 +226,7 @@ private:
     add("combine_rows", [=](Stream& s) { ops::combine_rows(s, many, given_place, weights, y); });
   }
 
-  Buffer memory_;
-  Stream stream_;
   Sizes s_;
-  std::int64_t used_ = 0;
-  std::vector<std::pair<std::int64_t, Set>> inputs_;
   std::vector<Call> calls_;
 };
 

@@ -1,190 +1,512 @@
-// Tests the C functions on DLPack tensors: their results, compared with double precision, and their errors.
+// Tests the C functions on DLPack tensors: each computes what its op computes, and refuses wrong arguments.
+#include "arena.h"
+#include "dl_tensor.h"
 #include "op_test.h"
-
-#include <kiln/ops/c_api.h>
 
 using namespace kiln;
 using namespace kiln::test;
 
+extern "C" {
+int kiln_test_rmsnorm_in_c(float* x, float* y, double eps);
+int kiln_test_sizes_in_c(void);
+}
+
 namespace {
 
-// A DLTensor of a matrix, or of the only row of one.
-template <class T> struct Dl {
-  std::int64_t shape[2], strides[2];
-  DLTensor tensor{};
-  explicit Dl(Matrix<T>& m, bool vector = false)
-      : shape{m.rows(), m.cols()}, strides{m.view().stride(0), m.view().stride(1)} {
-    tensor.data = m.view().data();
-    tensor.device = {kDLCPU, 0};
-    tensor.ndim = vector ? 1 : 2;
-    tensor.dtype = {std::is_same_v<T, bf16> ? std::uint8_t{kDLBfloat} : std::uint8_t{kDLFloat}, 8 * sizeof(T),
-                    1};
-    tensor.shape = shape + vector;
-    tensor.strides = strides + vector;
+using Tensors = std::vector<DLTensor*>;
+
+// A C function and its op, on tensors of the CPU.
+struct Function {
+  std::string name;
+  std::vector<Dl> tensors;
+  std::function<int(const Tensors&)> in_c;
+  std::function<void(Stream&)> in_cpp;
+
+  int call() { return in_c(pointers()); }
+  Tensors pointers() {
+    Tensors list;
+    for (Dl& t : tensors)
+      list.push_back(t);
+    return list;
   }
-  operator DLTensor*() { return &tensor; }
+};
+
+// All C functions, with options.
+class Functions : public Arena {
+public:
+  Functions() : Arena(Device::cpu()) {
+    add_products();
+    add_rows();
+    add_elementwise();
+    add_attention();
+    add_cache();
+    add_routing();
+  }
+  std::vector<Function>& list() { return list_; }
+
+private:
+  void add(const char* name, const std::vector<Dl>& tensors, std::function<int(const Tensors&)> in_c,
+           std::function<void(Stream&)> in_cpp) {
+    list_.push_back({name, tensors, std::move(in_c), std::move(in_cpp)});
+  }
+
+  void add_products() {
+    constexpr std::int64_t m = 7, n = 9, k = 5;
+    auto a = input<float>(std::array{m, k});
+    auto b = input<bf16>(std::array{k, n});
+    auto c = result<double>(std::array{m, n});
+    auto bias = input<float>(std::array{n});
+    auto r = input<f16>(std::array{m, n}), times = input<f16>(std::array{m, n});
+    add(
+        "kiln_matmul", {a, b, c, bias, times, r},
+        [](const Tensors& t) {
+          KilnMatmulOptions o = KILN_MATMUL_DEFAULTS;
+          o.activation = "gelu", o.alpha = 0.5, o.bias = t[3], o.times = t[4], o.residual = t[5];
+          return kiln_matmul(t[0], t[1], t[2], &o);
+        },
+        [=](Stream& s) { ops::matmul(s, a, b, c, {ops::Activation::gelu, 0.5, 0, bias, times, r}); });
+    const auto small = [](Random& random, std::int64_t) { return random.integer(0, 100); };
+    auto of_a = input<std::uint8_t>(std::array{m, k}, small);
+    auto of_b = input<std::uint8_t>(std::array{k, n}, small);
+    auto i32 = result<std::int32_t>(std::array{m, n});
+    add(
+        "kiln_matmul", {of_a, of_b, i32},
+        [](const Tensors& t) { return kiln_matmul(t[0], t[1], t[2], nullptr); },
+        [=](Stream& s) { ops::matmul(s, of_a, of_b, i32); });
+    add(
+        "kiln_linear", {a, b, bias, c},
+        [](const Tensors& t) {
+          KilnMatmulOptions o = KILN_MATMUL_DEFAULTS;
+          o.activation = "silu", o.precision = "tf32";
+          return kiln_linear(t[0], t[1], t[2], t[3], &o);
+        },
+        [=](Stream& s) { ops::linear(s, a, b, bias, c, {.activation = ops::Activation::silu}); });
+    auto da = result<float>(std::array{m, k}), db = result<float>(std::array{k, n});
+    auto dbias = result<float>(std::array{n});
+    add(
+        "kiln_matmul_backward", {a, b, r, da, db},
+        [](const Tensors& t) {
+          KilnMatmulBackwardOptions o = KILN_MATMUL_BACKWARD_DEFAULTS;
+          o.alpha = 2;
+          return kiln_matmul_backward(t[0], t[1], t[2], t[3], t[4], &o);
+        },
+        [=](Stream& s) { ops::matmul_backward(s, a, b, r, da, db, {.alpha = 2}); });
+    add(
+        "kiln_linear_backward", {a, b, r, times, dbias},
+        [](const Tensors& t) {
+          KilnMatmulBackwardOptions o = KILN_MATMUL_BACKWARD_DEFAULTS;
+          o.activation = "gelu", o.before = t[3], o.dbias = t[4];
+          return kiln_linear_backward(t[0], t[1], t[2], nullptr, nullptr, &o);
+        },
+        [=](Stream& s) {
+          ops::linear_backward(s, a, b, r, {}, {},
+                               {.activation = ops::Activation::gelu, .before = times, .dbias = dbias});
+        });
+    constexpr std::int64_t groups = 3;
+    auto of_groups = input<float>(std::array{groups, k, n}),
+         dgroups = result<float>(std::array{groups, k, n});
+    auto group_bias = input<float>(std::array{groups, n});
+    auto ends = input<std::int64_t>(std::array{groups + 1},
+                                    [](Random&, std::int64_t i) { return i == groups ? m : 2 * i; });
+    add(
+        "kiln_grouped_matmul", {a, of_groups, ends, c, group_bias},
+        [](const Tensors& t) {
+          KilnMatmulOptions o = KILN_MATMUL_DEFAULTS;
+          o.activation = "relu", o.bias = t[4];
+          return kiln_grouped_matmul(t[0], t[1], t[2], t[3], &o);
+        },
+        [=](Stream& s) {
+          ops::grouped_matmul(s, a, of_groups, ends, c,
+                              {.activation = ops::Activation::relu, .bias = group_bias});
+        });
+    add(
+        "kiln_grouped_matmul_backward_b", {a, r, ends, dgroups},
+        [](const Tensors& t) {
+          KilnGroupedBackwardOptions o = KILN_GROUPED_BACKWARD_DEFAULTS;
+          o.alpha = 3;
+          return kiln_grouped_matmul_backward_b(t[0], t[1], t[2], t[3], &o);
+        },
+        [=](Stream& s) { ops::grouped_matmul_backward_b(s, a, r, ends, dgroups, {.alpha = 3}); });
+  }
+
+  void add_rows() {
+    constexpr std::int64_t m = 6, n = 11;
+    auto x = input<float>(std::array{m, n}), dy = input<float>(std::array{m, n}),
+         more = input<float>(std::array{m, n});
+    auto y = result<bf16>(std::array{m, n});
+    auto sum = result<float>(std::array{m, n});
+    auto gamma = input<double>(std::array{n}), beta = input<double>(std::array{n});
+    auto dgamma = result<float>(std::array{n}), dbeta = result<float>(std::array{n});
+    const auto first_axis = [] {
+      KilnSoftmaxOptions o = KILN_SOFTMAX_DEFAULTS;
+      o.axis = 0;
+      return o;
+    };
+    add(
+        "kiln_softmax", {x, y}, [](const Tensors& t) { return kiln_softmax(t[0], t[1], nullptr); },
+        [=](Stream& s) { ops::softmax(s, x, y); });
+    add(
+        "kiln_log_softmax", {x, y},
+        [=](const Tensors& t) {
+          const auto o = first_axis();
+          return kiln_log_softmax(t[0], t[1], &o);
+        },
+        [=](Stream& s) { ops::log_softmax(s, x, y, {.axis = 0}); });
+    add(
+        "kiln_softmax_backward", {x, dy, y},
+        [](const Tensors& t) { return kiln_softmax_backward(t[0], t[1], t[2], nullptr); },
+        [=](Stream& s) { ops::softmax_backward(s, x, dy, y); });
+    add(
+        "kiln_log_softmax_backward", {x, dy, y},
+        [=](const Tensors& t) {
+          const auto o = first_axis();
+          return kiln_log_softmax_backward(t[0], t[1], t[2], &o);
+        },
+        [=](Stream& s) { ops::log_softmax_backward(s, x, dy, y, {.axis = 0}); });
+    add(
+        "kiln_layernorm", {x, gamma, beta, y},
+        [](const Tensors& t) {
+          KilnNormOptions o = KILN_NORM_DEFAULTS;
+          o.eps = 1e-3;
+          return kiln_layernorm(t[0], t[1], t[2], t[3], &o);
+        },
+        [=](Stream& s) { ops::layernorm(s, x, gamma, beta, y, {1e-3}); });
+    add(
+        "kiln_rmsnorm", {x, gamma, y, more, sum},
+        [](const Tensors& t) {
+          KilnNormOptions o = KILN_NORM_DEFAULTS;
+          o.residual = t[3], o.sum = t[4];
+          return kiln_rmsnorm(t[0], t[1], t[2], &o);
+        },
+        [=](Stream& s) { ops::rmsnorm(s, x, gamma, y, {.residual = more, .sum = sum}); });
+    add(
+        "kiln_layernorm_backward", {x, gamma, dy, sum, dgamma, dbeta, more},
+        [](const Tensors& t) {
+          KilnNormBackwardOptions o = KILN_NORM_BACKWARD_DEFAULTS;
+          o.eps = 1e-3, o.dsum = t[6];
+          return kiln_layernorm_backward(t[0], t[1], t[2], t[3], t[4], t[5], &o);
+        },
+        [=](Stream& s) {
+          ops::layernorm_backward(s, x, gamma, dy, sum, dgamma, dbeta, {.eps = 1e-3, .dsum = more});
+        });
+    add(
+        "kiln_rmsnorm_backward", {x, dy, beta},
+        [](const Tensors& t) {
+          KilnNormBackwardOptions o = KILN_NORM_BACKWARD_DEFAULTS;
+          o.accumulate = 1;
+          return kiln_rmsnorm_backward(t[0], nullptr, t[1], nullptr, t[2], &o);
+        },
+        [=](Stream& s) { ops::rmsnorm_backward(s, x, {}, dy, {}, beta, {.accumulate = true}); });
+  }
+
+  void add_elementwise() {
+    constexpr std::int64_t m = 5, n = 8;
+    auto x = input<float>(std::array{m, n}), dy = input<float>(std::array{m, n});
+    auto up = input<f16>(std::array{m, n});
+    auto y = result<bf16>(std::array{m, n}), z = result<bf16>(std::array{m, n});
+    using ops::Activation;
+    add(
+        "kiln_activation", {x, y}, [](const Tensors& t) { return kiln_activation(t[0], t[1], "relu"); },
+        [=](Stream& s) { ops::activation(s, x, y, Activation::relu); });
+    add(
+        "kiln_activation_mul", {x, up, y},
+        [](const Tensors& t) { return kiln_activation_mul(t[0], t[1], t[2], "silu"); },
+        [=](Stream& s) { ops::activation_mul(s, x, up, y); });
+    add(
+        "kiln_activation_backward", {x, dy, y},
+        [](const Tensors& t) { return kiln_activation_backward(t[0], t[1], t[2], "gelu"); },
+        [=](Stream& s) { ops::activation_backward(s, x, dy, y, Activation::gelu); });
+    add(
+        "kiln_activation_mul_backward", {x, up, dy, y, z},
+        [](const Tensors& t) { return kiln_activation_mul_backward(t[0], t[1], t[2], t[3], t[4], "gelu"); },
+        [=](Stream& s) { ops::activation_mul_backward(s, x, up, dy, y, z, Activation::gelu); });
+    add(
+        "kiln_dropout", {x, y},
+        [](const Tensors& t) {
+          KilnDropoutOptions o = KILN_DROPOUT_DEFAULTS;
+          o.probability = 0.25, o.seed = 77;
+          return kiln_dropout(t[0], t[1], &o);
+        },
+        [=](Stream& s) { ops::dropout(s, x, y, {.probability = 0.25, .seed = 77}); });
+  }
+
+  void add_attention() {
+    constexpr std::int64_t heads = 4, key_heads = 2, queries = 9, keys = 13, width = 16;
+    auto q = input<float>(std::array{heads, queries, width}),
+         dout = input<float>(std::array{heads, queries, width}),
+         o = result<float>(std::array{heads, queries, width}),
+         dq = result<float>(std::array{heads, queries, width});
+    auto k = input<float>(std::array{key_heads, keys, width}),
+         v = input<float>(std::array{key_heads, keys, width}),
+         dk = result<float>(std::array{key_heads, keys, width}),
+         dv = result<float>(std::array{key_heads, keys, width});
+    auto lse = result<float>(std::array{heads, queries});
+    auto sums = input<float>(std::array{heads, queries}, [](Random& r, auto) { return r.uniform(3, 4); });
+    auto sinks = input<float>(std::array{heads}), dsinks = result<float>(std::array{heads});
+    const auto options = [] {
+      KilnAttentionOptions o = KILN_ATTENTION_DEFAULTS;
+      o.scale = 0.5, o.causal = 1, o.align_last = 1, o.window_before = 7, o.soft_cap = 2;
+      o.dropout = 0.25, o.seed = 5;
+      return o;
+    };
+    ops::AttentionOptions same{.scale = 0.5,
+                               .causal = true,
+                               .alignment = ops::CausalAlignment::last,
+                               .window_before = 7,
+                               .soft_cap = 2,
+                               .dropout = 0.25,
+                               .seed = 5,
+                               .sinks = sinks};
+    add(
+        "kiln_attention", {q, k, v, o, sinks, lse},
+        [=](const Tensors& t) {
+          auto o = options();
+          o.sinks = t[4], o.lse = t[5];
+          return kiln_attention(t[0], t[1], t[2], t[3], &o);
+        },
+        [=](Stream& s) mutable {
+          same.lse = lse;
+          ops::attention(s, q, k, v, o, same);
+        });
+    add(
+        "kiln_attention_backward", {dout, q, k, v, dout, sums, dq, dk, dv, sinks, dsinks},
+        [=](const Tensors& t) {
+          auto o = options();
+          o.sinks = t[9], o.dsinks = t[10];
+          return kiln_attention_backward(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], &o);
+        },
+        [=](Stream& s) mutable {
+          same.dsinks = dsinks;
+          ops::attention_backward(s, dout, q, k, v, dout, sums, dq, dk, dv, same);
+        });
+    auto angles = input<float>(std::array{queries, width / 2});
+    auto turned = result<bf16>(std::array{heads, queries, width});
+    add(
+        "kiln_rotary", {q, turned, angles, angles},
+        [](const Tensors& t) {
+          KilnRotaryOptions o = KILN_ROTARY_DEFAULTS;
+          o.cos = t[2], o.sin = t[3];
+          return kiln_rotary(t[0], t[1], &o);
+        },
+        [=](Stream& s) { ops::rotary(s, q, turned, {.cos = angles, .sin = angles}); });
+    auto positions =
+        input<std::int64_t>(std::array{queries}, [](Random& r, auto) { return r.integer(0, 99); });
+    add(
+        "kiln_rotary_backward", {q, turned, positions},
+        [](const Tensors& t) {
+          KilnRotaryOptions o = KILN_ROTARY_DEFAULTS;
+          o.pairs = "interleaved", o.width = 8, o.theta = 500, o.positions = t[2], o.offset = 3;
+          return kiln_rotary_backward(t[0], t[1], &o);
+        },
+        [=](Stream& s) {
+          ops::rotary_backward(s, q, turned,
+                               {.pairs = ops::RotaryPairs::interleaved,
+                                .width = 8,
+                                .theta = 500,
+                                .positions = positions,
+                                .offset = 3});
+        });
+  }
+
+  void add_cache() {
+    constexpr std::int64_t batch = 2, heads = 4, key_heads = 2, width = 16, pages = 5, page = 8;
+    auto keys = input<bf16>(std::array{batch, key_heads, 3 * page, width}),
+         values = input<bf16>(std::array{batch, key_heads, 3 * page, width});
+    const auto small = [](Random& r, std::int64_t) { return r.integer(-127, 127); };
+    const auto scale = [](Random& r, std::int64_t) { return r.uniform(0.001, 0.01); };
+    auto key_pages = input<std::int8_t>(std::array{pages, key_heads, page, width}, small),
+         value_pages = input<std::int8_t>(std::array{pages, key_heads, page, width}, small);
+    auto key_scales = input<float>(std::array{pages, key_heads, page}, scale),
+         value_scales = input<float>(std::array{pages, key_heads, page}, scale);
+    auto blocks = input<std::int32_t>(std::array{batch, std::int64_t{2}},
+                                      [](Random&, std::int64_t i) { return pages - 1 - i; });
+    auto lengths = input<std::int32_t>(std::array{batch}, [](Random& r, auto) { return r.integer(0, 15); });
+    auto k = input<float>(std::array{batch, key_heads, width}),
+         v = input<float>(std::array{batch, key_heads, width});
+    auto q = input<float>(std::array{batch, heads, width}),
+         turned = result<float>(std::array{batch, heads, width}),
+         o = result<float>(std::array{batch, heads, width});
+    auto lse = result<float>(std::array{batch, heads});
+    const auto paged = [](const Tensors& t, std::size_t first) {
+      KilnKeyValueCache c = KILN_KEY_VALUE_CACHE_DEFAULTS;
+      c.keys = t[first], c.values = t[first + 1], c.blocks = t[first + 2];
+      c.key_scales = t[first + 3], c.value_scales = t[first + 4];
+      return c;
+    };
+    const ops::KeyValueCache whole_cache{.keys = keys, .values = values},
+        paged_cache{.keys = key_pages,
+                    .values = value_pages,
+                    .blocks = blocks,
+                    .key_scales = key_scales,
+                    .value_scales = value_scales};
+    add(
+        "kiln_cache_append", {k, v, lengths, keys, values, q, turned},
+        [](const Tensors& t) {
+          KilnKeyValueCache c = KILN_KEY_VALUE_CACHE_DEFAULTS;
+          c.keys = t[3], c.values = t[4];
+          KilnRotaryOptions r = KILN_ROTARY_DEFAULTS;
+          r.offset = 1;
+          KilnAppendOptions o = KILN_APPEND_DEFAULTS;
+          o.rotary = &r, o.q = t[5], o.rotated_q = t[6];
+          return kiln_cache_append(t[0], t[1], t[2], &c, &o);
+        },
+        [=](Stream& s) {
+          ops::cache_append(s, k, v, lengths, whole_cache,
+                            {.rotary = ops::RotaryOptions{.offset = 1}, .q = q, .rotated_q = turned});
+        });
+    add(
+        "kiln_cache_append", {k, v, lengths, key_pages, value_pages, blocks, key_scales, value_scales},
+        [=](const Tensors& t) {
+          const auto c = paged(t, 3);
+          return kiln_cache_append(t[0], t[1], t[2], &c, nullptr);
+        },
+        [=](Stream& s) { ops::cache_append(s, k, v, lengths, paged_cache); });
+    add(
+        "kiln_attention_decode", {q, keys, values, lengths, o, lse},
+        [](const Tensors& t) {
+          KilnKeyValueCache c = KILN_KEY_VALUE_CACHE_DEFAULTS;
+          c.keys = t[1], c.values = t[2];
+          KilnDecodeOptions o = KILN_DECODE_DEFAULTS;
+          o.scale = 0.2, o.appended = 1, o.causal = 0, o.window_before = 9, o.soft_cap = 3, o.lse = t[5];
+          return kiln_attention_decode(t[0], &c, t[3], t[4], &o);
+        },
+        [=](Stream& s) {
+          ops::attention_decode(
+              s, q, whole_cache, lengths, o,
+              {.scale = 0.2, .appended = 1, .causal = false, .window_before = 9, .soft_cap = 3, .lse = lse});
+        });
+    add(
+        "kiln_attention_decode", {q, lengths, o, key_pages, value_pages, blocks, key_scales, value_scales},
+        [=](const Tensors& t) {
+          const auto c = paged(t, 3);
+          return kiln_attention_decode(t[0], &c, t[1], t[2], nullptr);
+        },
+        [=](Stream& s) { ops::attention_decode(s, q, paged_cache, lengths, o); });
+  }
+
+  void add_routing() {
+    constexpr std::int64_t tokens = 7, experts = 4, slots = 2, width = 6;
+    auto logits = input<float>(std::array{tokens, experts});
+    auto bias = input<float>(std::array{experts});
+    auto chosen = result<std::int64_t>(std::array{tokens, slots});
+    auto weights = result<float>(std::array{tokens, slots});
+    auto some =
+        input<std::int32_t>(std::array{tokens, slots}, [](Random& r, auto) { return r.integer(0, 3); });
+    auto offsets = result<std::int32_t>(std::array{experts + 1}),
+         order = result<std::int32_t>(std::array{tokens * slots});
+    auto place = result<std::int32_t>(std::array{tokens, slots});
+    const auto backwards = [](Random&, std::int64_t i) { return tokens * slots - 1 - i; };
+    auto known_order = input<std::int32_t>(std::array{tokens * slots}, backwards);
+    auto known_place = input<std::int32_t>(std::array{tokens, slots}, backwards);
+    auto x = input<float>(std::array{tokens, width}), y = result<float>(std::array{tokens, width});
+    auto rows = result<float>(std::array{tokens * slots, width}),
+         many = input<float>(std::array{tokens * slots, width});
+    add(
+        "kiln_route_topk", {logits, chosen, weights, bias},
+        [](const Tensors& t) {
+          KilnRouteOptions o = KILN_ROUTE_DEFAULTS;
+          o.scores = "sigmoid", o.renormalise = 1, o.scale = 2, o.bias = t[3];
+          return kiln_route_topk(t[0], t[1], t[2], &o);
+        },
+        [=](Stream& s) {
+          ops::route_topk(
+              s, logits, chosen, weights,
+              {.scores = ops::RouterScores::sigmoid, .renormalise = true, .scale = 2, .bias = bias});
+        });
+    add(
+        "kiln_group_by_expert", {some, offsets, order, place},
+        [](const Tensors& t) { return kiln_group_by_expert(t[0], t[1], t[2], t[3]); },
+        [=](Stream& s) { ops::group_by_expert(s, some, offsets, order, place); });
+    add(
+        "kiln_permute_rows", {x, known_order, rows},
+        [](const Tensors& t) {
+          KilnPermuteOptions o = KILN_PERMUTE_DEFAULTS;
+          o.slots = slots;
+          return kiln_permute_rows(t[0], t[1], t[2], &o);
+        },
+        [=](Stream& s) { ops::permute_rows(s, x, known_order, rows, {.slots = slots}); });
+    add(
+        "kiln_combine_rows", {many, known_place, y},
+        [](const Tensors& t) { return kiln_combine_rows(t[0], t[1], nullptr, t[2]); },
+        [=](Stream& s) { ops::combine_rows(s, many, known_place, {}, y); });
+  }
+
+  std::vector<Function> list_;
 };
 
 } // namespace
 
-TEMPLATE_TEST_CASE("the C functions compute what the ops compute", "", float, double, bf16, f16) {
-  Random random;
-  KILN_SEED(random);
-  std::int64_t m = random.integer(1, 60), n = random.integer(1, 60), k = random.integer(1, 60);
-  Matrix<TestType> a(m, k, Lie::transposed), b(k, n, Lie::padded_rows), bias(1, n), c(m, n), expected(m, n);
-  a.fill(random), b.fill(random), bias.fill(random);
+TEST_CASE("each C function computes what its op computes, to the bit") {
+  Functions all;
+  const std::uint64_t seed = fresh_seed();
+  INFO("seed " << seed);
   Stream stream;
-  auto same = [&] {
+  for (Function& f : all.list()) {
+    INFO(f.name);
+    all.fill(seed);
+    const auto before = all.bytes();
+    f.in_cpp(stream);
     stream.synchronize();
-    CHECK(relative_error(c, [&](auto r, auto q) { return wide(expected(r, q)); }) == 0);
-    c.poison(), expected.poison();
-  };
-  c.poison(), expected.poison();
-  auto row = [](auto& v) { return v.view().select(0, 0); };
-
-  REQUIRE(kiln_matmul(Dl(a), Dl(b), Dl(c)) == KILN_OK);
-  ops::matmul(stream, a.view(), b.view(), expected.view());
-  same();
-  REQUIRE(kiln_linear(Dl(a), Dl(b), Dl(bias, true), Dl(c), "gelu") == KILN_OK);
-  ops::linear(stream, a.view(), b.view(), row(bias), expected.view(), {ops::Activation::gelu});
-  same();
-  Matrix<TestType> x(m, n), beta(1, n);
-  x.fill(random), beta.fill(random);
-  REQUIRE(kiln_softmax(Dl(x), Dl(c)) == KILN_OK);
-  ops::softmax(stream, x.view(), expected.view());
-  same();
-  REQUIRE(kiln_layernorm(Dl(x), Dl(bias, true), Dl(beta, true), Dl(c), 1e-3) == KILN_OK);
-  ops::layernorm(stream, x.view(), row(bias), row(beta), expected.view(), {1e-3});
-  same();
-  REQUIRE(kiln_rmsnorm(Dl(x), Dl(bias, true), Dl(c), 1e-3) == KILN_OK);
-  ops::rmsnorm(stream, x.view(), row(bias), expected.view(), {1e-3});
-  same();
-  REQUIRE(kiln_activation(Dl(x), Dl(c), "relu") == KILN_OK);
-  ops::activation(stream, x.view(), expected.view(), ops::Activation::relu);
-  same();
-  REQUIRE(kiln_activation_mul(Dl(x), Dl(x), Dl(c), "silu") == KILN_OK);
-  ops::activation_mul(stream, x.view(), x.view(), expected.view());
-  same();
-  CHECK(std::string(kiln_last_error()).empty());
+    const auto expected = all.bytes();
+    CHECK((expected != before));
+    all.fill(seed);
+    const int code = f.call();
+    INFO(kiln_last_error());
+    CHECK(code == KILN_OK);
+    CHECK((all.bytes() == expected));
+    CHECK(std::string(kiln_last_error()).empty());
+  }
 }
 
-TEMPLATE_TEST_CASE("the C functions for attention, dropout and gradients compute what the ops compute", "",
-                   float, bf16) {
-  Random random;
-  KILN_SEED(random);
-  using T = TestType;
-  const std::int64_t m = random.integer(1, 40), n = random.integer(1, 40), k = random.integer(1, 40);
-  Matrix<T> x(m, n, Lie::padded_rows), gate(m, n), dy(m, n, Lie::transposed), gamma(1, n), y(m, n),
-      other(m, n);
-  Matrix<T> v(1, n), w(1, n), of_v(1, n), of_w(1, n);
-  x.fill(random), gate.fill(random), dy.fill(random), gamma.fill(random);
-  Stream stream;
-  const auto row = [](auto& one) { return one.view().select(0, 0); };
-  const auto equal = [](const auto& got, const auto& expected) {
-    return relative_error(got, [&](auto r, auto c) { return wide(expected(r, c)); }) == 0;
-  };
-  // Results of the C function are y, v and w; those of the op are other, of_v and of_w.
-  const auto clear = [&] {
-    y.poison(), other.poison();
-    for (Matrix<T>* one : {&v, &w, &of_v, &of_w})
-      one->poison();
-  };
-  const auto same = [&] {
-    stream.synchronize();
-    CHECK(equal(y, other));
-    clear();
-  };
-  clear();
+TEST_CASE(
+    "each C function refuses dtypes, ranks, devices and null pointers that are wrong, and writes nothing") {
+  Functions all;
+  all.fill(fresh_seed());
+  const auto before = all.bytes();
+  for (Function& f : all.list()) {
+    for (std::size_t i = 0; i < f.tensors.size(); ++i) {
+      INFO(f.name << ", tensor " << i);
+      const Dl right = f.tensors[i];
+      const auto refused = [&](const char* text) {
+        const int code = f.call();
+        CHECK(code == KILN_USER_ERROR);
+        CHECK_THAT(kiln_last_error(), Catch::StartsWith(f.name + ": ") && Catch::Contains(text));
+        f.tensors[i] = right;
+      };
+      f.tensors[i].tensor.dtype = {kDLComplex, 64, 1};
+      refused(" has DLPack type code 5 of 64 bits and 1 lanes; pass float32, ");
+      f.tensors[i].tensor.dtype = {kDLUInt, 8, 1};
+      f.tensors[i].tensor.byte_offset = 0;
+      if (right.tensor.dtype.bits > 8) refused("");
+      if (f.name.starts_with("kiln_activation") ||
+          f.name.starts_with("kiln_rotary")) { // inputs broadcast, so that they may have fewer axes
+        std::copy_backward(right.shape, right.shape + max_rank, f.tensors[i].shape + max_rank + 1);
+        std::copy_backward(right.strides, right.strides + max_rank, f.tensors[i].strides + max_rank + 1);
+        f.tensors[i].shape[0] = 2, f.tensors[i].strides[0] = 0, ++f.tensors[i].tensor.ndim;
+      } else {
+        f.tensors[i].tensor.ndim = 0;
+      }
+      refused("");
+      f.tensors[i].tensor.device = {kDLVulkan, 0};
+      refused(" is on DLPack device 7; copy it to the CPU or to a CUDA device");
+      f.tensors[i].tensor.shape = nullptr;
+      refused(" has no shape: it is null; set it to the extents");
+    }
+    Tensors pointers = f.pointers();
+    pointers[0] = nullptr;
+    CHECK(f.in_c(pointers) == KILN_USER_ERROR);
+    CHECK_THAT(kiln_last_error(),
+               Catch::StartsWith(f.name + ": ") && Catch::Contains(" is null; pass a tensor"));
+  }
+  CHECK((all.bytes() == before));
+}
 
-  REQUIRE(kiln_log_softmax(Dl(x), Dl(y)) == KILN_OK);
-  ops::log_softmax(stream, x.view(), other.view());
-  same();
-  REQUIRE(kiln_softmax_backward(Dl(x), Dl(dy), Dl(y)) == KILN_OK);
-  ops::softmax_backward(stream, x.view(), dy.view(), other.view());
-  same();
-  REQUIRE(kiln_log_softmax_backward(Dl(x), Dl(dy), Dl(y)) == KILN_OK);
-  ops::log_softmax_backward(stream, x.view(), dy.view(), other.view());
-  same();
-  REQUIRE(kiln_dropout(Dl(x), Dl(y), 0.25, 77) == KILN_OK);
-  ops::dropout(stream, x.view(), other.view(), {.probability = 0.25, .seed = 77});
-  same();
-  REQUIRE(kiln_activation_backward(Dl(x), Dl(dy), Dl(y), "silu") == KILN_OK);
-  ops::activation_backward(stream, x.view(), dy.view(), other.view(), ops::Activation::silu);
-  same();
-  REQUIRE(kiln_activation_mul_backward(Dl(x), Dl(gate), Dl(dy), nullptr, Dl(y), "gelu") == KILN_OK);
-  ops::activation_mul_backward(stream, x.view(), gate.view(), dy.view(), {}, other.view(),
-                               ops::Activation::gelu);
-  same();
-  REQUIRE(kiln_activation_mul_backward(Dl(x), Dl(gate), Dl(dy), Dl(y), nullptr, "gelu") == KILN_OK);
-  ops::activation_mul_backward(stream, x.view(), gate.view(), dy.view(), other.view(), {},
-                               ops::Activation::gelu);
-  same();
-
-  REQUIRE(kiln_layernorm_backward(Dl(x), Dl(gamma, true), Dl(dy), Dl(y), Dl(v, true), Dl(w, true), 1e-3) ==
-          KILN_OK);
-  ops::layernorm_backward(stream, x.view(), row(gamma), dy.view(), other.view(), row(of_v), row(of_w),
-                          {.eps = 1e-3});
-  stream.synchronize();
-  CHECK((equal(v, of_v) && equal(w, of_w)));
-  same();
-  REQUIRE(kiln_rmsnorm_backward(Dl(x), nullptr, Dl(dy), Dl(y), Dl(v, true), 1e-3) == KILN_OK);
-  ops::rmsnorm_backward(stream, x.view(), {}, dy.view(), other.view(), row(of_v), {.eps = 1e-3});
-  stream.synchronize();
-  CHECK(equal(v, of_v));
-  same();
-
-  Matrix<T> a(m, k, Lie::transposed), b(k, n), da(m, k), db(k, n), of_a(m, k), of_b(k, n);
-  a.fill(random), b.fill(random);
-  REQUIRE(kiln_matmul_backward(Dl(a), Dl(b), Dl(dy), Dl(da), Dl(db)) == KILN_OK);
-  ops::matmul_backward(stream, a.view(), b.view(), dy.view(), of_a.view(), of_b.view());
-  stream.synchronize();
-  CHECK((equal(da, of_a) && equal(db, of_b)));
-  da.poison(), db.poison();
-  REQUIRE(kiln_linear_backward(Dl(a), Dl(b), Dl(x), Dl(dy), Dl(da), Dl(db), Dl(v, true), "gelu") == KILN_OK);
-  ops::matmul_backward(stream, a.view(), b.view(), dy.view(), of_a.view(), of_b.view(),
-                       {.activation = ops::Activation::gelu, .before = x.view(), .dbias = row(of_v)});
-  stream.synchronize();
-  CHECK((equal(da, of_a) && equal(db, of_b) && equal(v, of_v)));
-
-  // q, k and v of one head
-  Matrix<T> q(m, k), keys(m, k), o(m, n), of_o(m, n);
-  Matrix<float> lse(1, m), of_lse(1, m);
-  q.fill(random), keys.fill(random), o.poison(), of_o.poison(), lse.poison();
-  REQUIRE(kiln_attention(Dl(q), Dl(keys), Dl(x), Dl(o), nullptr) == KILN_OK);
-  ops::attention(stream, q.view(), keys.view(), x.view(), of_o.view());
-  stream.synchronize();
-  CHECK(equal(o, of_o));
-  Dl<float> of_sums(lse, true);
-  KilnAttentionOptions options = KILN_ATTENTION_DEFAULTS;
-  options.scale = 0.5, options.causal = 1, options.align_last = 1, options.window_before = 3,
-  options.soft_cap = 2;
-  options.lse = of_sums;
-  REQUIRE(kiln_attention(Dl(q), Dl(keys), Dl(x), Dl(o), &options) == KILN_OK);
-  ops::attention(stream, q.view(), keys.view(), x.view(), of_o.view(),
-                 {.scale = 0.5,
-                  .causal = true,
-                  .alignment = ops::CausalAlignment::last,
-                  .window_before = 3,
-                  .soft_cap = 2,
-                  .lse = row(of_lse)});
-  stream.synchronize();
-  CHECK((equal(o, of_o) && equal(lse, of_lse)));
-  Matrix<T> dq(m, k), dk(m, k), of_q(m, k), of_k(m, k);
-  dq.poison(), dk.poison();
-  options.lse = nullptr;
-  REQUIRE(kiln_attention_backward(Dl(dy), Dl(q), Dl(keys), Dl(x), Dl(o), of_sums, Dl(dq), Dl(dk), Dl(y),
-                                  &options) == KILN_OK);
-  ops::attention_backward(stream, dy.view(), q.view(), keys.view(), x.view(), o.view(), row(lse), of_q.view(),
-                          of_k.view(), other.view(),
-                          {.scale = 0.5,
-                           .causal = true,
-                           .alignment = ops::CausalAlignment::last,
-                           .window_before = 3,
-                           .soft_cap = 2});
-  stream.synchronize();
-  CHECK((equal(dq, of_q) && equal(dk, of_k)));
-  same();
-  CHECK(std::string(kiln_last_error()).empty());
+TEST_CASE("the C functions work in a program of C") {
+  float x[6] = {1, 2, 2, 0, 0, 3}, y[6];
+  CHECK(kiln_test_sizes_in_c());
+  REQUIRE(kiln_test_rmsnorm_in_c(x, y, 1) == KILN_OK);
+  for (int i = 0; i < 6; ++i)
+    CHECK(y[i] == Approx(x[i] / 2)); // the mean of squares is 3 in both rows
 }
 
 TEST_CASE("a DLPack tensor without strides is row-major, and its byte offset counts") {
@@ -196,55 +518,94 @@ TEST_CASE("a DLPack tensor without strides is row-major, and its byte offset cou
   CHECK(y == std::vector<float>{1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("tensors of 8-bit floats have the codes of DLPack 1.1") {
+  auto x = Tensor<f8e4m3, 2>::zeros({1, 3});
+  auto z = Tensor<f8e5m2, 2>::zeros({1, 3});
+  auto y = Tensor<float, 2>::zeros({1, 3});
+  for (int i = 0; i < 3; ++i)
+    x.data()[i] = f8e4m3(1.5f + static_cast<float>(i));
+  Dl in(x.view()), other(z.view()), out(y.view());
+  in.tensor.dtype.code = 10, other.tensor.dtype.code = 12;
+  REQUIRE(kiln_activation(in, other, "none") == KILN_OK);
+  REQUIRE(kiln_activation(other, out, nullptr) == KILN_OK);
+  CHECK(std::vector<float>(y.begin(), y.end()) == std::vector<float>{1.5f, 2.5f, 3.5f});
+}
+
 TEST_CASE("the C functions report wrong arguments, and say why") {
   Matrix<float> x(4, 5), y(4, 5), narrow(4, 3);
   Matrix<double> other(4, 5);
-  Dl<float> dx(x), dy(y), wrong(x);
+  Dl dx(x.view()), dy(y.view()), dnarrow(narrow.view()), row(x.view().select(0, 0)), wrong(x.view());
   auto says = [](int code, const char* text) {
     CHECK(code == KILN_USER_ERROR);
     CHECK_THAT(kiln_last_error(), Catch::Contains(text));
   };
-  says(kiln_softmax(nullptr, dy), "kiln_softmax: x is null; pass a tensor");
-  says(kiln_softmax(dx, nullptr), "kiln_softmax: y is null; pass a tensor");
-  CHECK(kiln_softmax(Dl(other), dy) == KILN_OK); // each tensor has a dtype of its own
-  says(kiln_softmax(Dl(narrow), dy), "kiln_softmax: x has extents {4, 3} and y {4, 5}");
-  says(kiln_softmax(Dl(x, true), dy), "kiln_softmax: x has extents {5} and y {4, 5}");
+  says(kiln_softmax(nullptr, dy, nullptr), "kiln_softmax: x is null; pass a tensor");
+  says(kiln_softmax(dx, nullptr, nullptr), "kiln_softmax: y is null; pass a tensor");
+  CHECK(kiln_softmax(Dl(other.view()), dy, nullptr) == KILN_OK); // each tensor has a dtype of its own
+  says(kiln_softmax(dnarrow, dy, nullptr), "kiln_softmax: x has extents {4, 3} and y {4, 5}");
+  says(kiln_softmax(row, dy, nullptr), "kiln_softmax: x has extents {5} and y {4, 5}");
   says(kiln_activation(dx, dy, "swish"),
        "kiln_activation: activation is \"swish\"; choose none, relu, gelu or silu");
-  says(kiln_layernorm_backward(dx, nullptr, dy, nullptr, nullptr, nullptr, 1e-5),
+  says(kiln_layernorm_backward(dx, nullptr, dy, nullptr, nullptr, nullptr, nullptr),
        "kiln_layernorm_backward: no result is given; pass dx, dgamma or dbeta");
-  says(kiln_layernorm_backward(dx, nullptr, nullptr, dy, nullptr, nullptr, 1e-5),
+  says(kiln_layernorm_backward(dx, nullptr, nullptr, dy, nullptr, nullptr, nullptr),
        "kiln_layernorm_backward: dy is null; pass a tensor");
-  says(kiln_rmsnorm_backward(nullptr, nullptr, nullptr, nullptr, nullptr, 1e-5),
-       "kiln_rmsnorm_backward: the gradient of the result is null; pass a tensor");
-  says(kiln_linear_backward(dx, dx, nullptr, dx, dy, nullptr, nullptr, "gelu"), "kiln_linear_backward: ");
-  says(kiln_attention(dx, dx, Dl(narrow), dy, nullptr), "kiln_attention: v's width and o's differ: 3 != 5");
-  says(kiln_dropout(dx, dy, -1, 0), "kiln_dropout: the probability must be from 0 to 1");
+  says(kiln_rmsnorm_backward(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr),
+       "kiln_rmsnorm_backward: dy is null; pass a tensor");
+  says(kiln_attention(dx, dx, dnarrow, dy, nullptr), "kiln_attention: v's width and o's differ: 3 != 5");
+  KilnDropoutOptions dropout = KILN_DROPOUT_DEFAULTS;
+  dropout.probability = -1;
+  says(kiln_dropout(dx, dy, &dropout), "kiln_dropout: the probability must be from 0 to 1");
+  KilnRotaryOptions rotary = KILN_ROTARY_DEFAULTS;
+  rotary.pairs = "pairs";
+  says(kiln_rotary(dx, dy, &rotary), "kiln_rotary: pairs is \"pairs\"; choose halves or interleaved");
+  KilnMatmulOptions matmul = KILN_MATMUL_DEFAULTS;
+  matmul.precision = "f32";
+  says(kiln_matmul(dx, dx, dy, &matmul), "precision is \"f32\"; choose ieee, tf32 or bf16x3");
+  says(kiln_cache_append(dx, dx, dx, nullptr, nullptr), "kiln_cache_append: cache is null; pass a ");
   wrong.tensor.device = {kDLCUDA, 0};
-  says(kiln_softmax(wrong, dy), "kiln_softmax: x is on cuda:0 and the result on cpu; copy one of them");
+  says(kiln_softmax(wrong, dy, nullptr),
+       "kiln_softmax: x is on cuda:0 and the result on cpu; copy one of them");
+  wrong.tensor.device = {kDLCPU, 0};
   wrong.tensor.dtype = {kDLInt, 32, 1};
-  says(kiln_softmax(dx, wrong), "kiln_softmax: y has DLPack type code 0 of 32 bits and 1 lanes; pass "
-                                "float32, float64, bfloat16 or float16");
-  CHECK(kiln_softmax(dx, dy) == KILN_OK);
+  says(kiln_softmax(dx, wrong, nullptr), "kiln_softmax: y is of i32; pass f32, f64, ");
+  CHECK(kiln_softmax(dx, dy, nullptr) == KILN_OK);
   CHECK(std::string(kiln_last_error()).empty());
+}
+
+TEST_CASE(
+    "options of earlier versions have the defaults of what they lack, and those of later ones are refused") {
+  Matrix<float> x(4, 5), y(4, 5);
+  Random random;
+  KILN_SEED(random);
+  x.fill(random);
+  Dl dx(x.view()), dy(y.view());
+  KilnNormOptions options = KILN_NORM_DEFAULTS;
+  options.sum =
+      reinterpret_cast<DLTensor*>(std::uintptr_t{1}); // is behind the end of an earlier version's options
+  options.size = offsetof(KilnNormOptions, sum);
+  CHECK(kiln_rmsnorm(dx, nullptr, dy, &options) == KILN_OK);
+  options.size = 0;
+  CHECK(kiln_rmsnorm(dx, nullptr, dy, &options) == KILN_USER_ERROR);
+  CHECK(kiln_last_error() == std::string("kiln_rmsnorm: options have the size 0; initialise them with the "
+                                         "macro KILN_..._DEFAULTS of their type"));
+  options.size = sizeof options + 8;
+  CHECK(kiln_rmsnorm(dx, nullptr, dy, &options) == KILN_USER_ERROR);
+  CHECK_THAT(kiln_last_error(), Catch::Contains("it is older than the header"));
 }
 
 TEST_CASE("the C functions name the argument whose memory they do not accept") {
   Matrix<float> x(4, 5), y(4, 5);
-  Dl<float> dx(x), dy(y);
+  Dl dx(x.view()), dy(y.view());
   auto says = [](int code, const std::string& text) {
     CHECK(code == KILN_USER_ERROR);
     CHECK(kiln_last_error() == text);
   };
-  Dl<float> wrong(x);
-  wrong.tensor.shape = nullptr;
-  says(kiln_softmax(wrong, dy), "kiln_softmax: x has no shape: it is null; set it to the extents");
-  wrong = Dl<float>(y);
-  wrong.tensor.shape = wrong.shape;
+  Dl wrong = dy;
   wrong.tensor.strides = nullptr;
   wrong.tensor.data = nullptr;
   wrong.tensor.byte_offset = 64;
-  says(kiln_softmax(dx, wrong),
+  says(kiln_softmax(dx, wrong, nullptr),
        "kiln_softmax: y's 'data' is null with extents {4, 5}; pass the array, or an extent of zero");
   wrong.tensor.data = y.view().data();
   wrong.tensor.byte_offset = 2;
@@ -252,12 +613,12 @@ TEST_CASE("the C functions name the argument whose memory they do not accept") {
                                            "its elements need; align the array");
   wrong.tensor.byte_offset = 0;
   wrong.shape[0] = -4;
-  says(kiln_softmax(wrong, dy), "kiln_softmax: x's 'extents': extent 0 is -4; extents must not be negative");
-  Matrix<float> narrow(4, 3);
-  says(kiln_softmax(Dl(narrow), dy),
+  says(kiln_softmax(wrong, dy, nullptr),
+       "kiln_softmax: x's 'extents': extent 0 is -4; extents must not be negative");
+  Matrix<float> narrow(4, 3), square(4, 4);
+  says(kiln_softmax(Dl(narrow.view()), dy, nullptr),
        "kiln_softmax: x has extents {4, 3} and y {4, 5}; pass tensors of the same extents");
-  Matrix<float> square(4, 4);
-  Dl<float> s(square);
-  says(kiln_matmul(s, s, s),
+  Dl s(square.view());
+  says(kiln_matmul(s, s, s, nullptr),
        "kiln_matmul: c overlaps a, which is read while it is written; give it memory of its own");
 }
