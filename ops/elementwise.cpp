@@ -50,7 +50,8 @@ void activation(detail::StreamAt stream, const Input& x, const Output& y, Activa
   check.writes({"y", y.array()});
   const bool wide = detail::compute_dtype({&x.array(), &y.array()}) == DType::F64;
   const auto* bodies = wide ? activation_bodies<double> : activation_bodies<float>;
-  detail::run_elementwise(stream, bodies[static_cast<int>(activation)], y.array(), {&x.array()});
+  detail::run_elementwise("activation", stream, bodies[static_cast<int>(activation)], y.array(),
+                          {&x.array()});
 }
 
 void activation_backward(detail::StreamAt stream, const Input& x, const Input& dy, const Output& dx,
@@ -64,7 +65,7 @@ void activation_backward(detail::StreamAt stream, const Input& x, const Input& d
   check.writes({"dx", dx.array()});
   const bool wide = detail::compute_dtype({&x.array(), &dy.array(), &dx.array()}) == DType::F64;
   const auto* bodies = wide ? activation_backward_bodies<double> : activation_backward_bodies<float>;
-  detail::run_elementwise(stream, bodies[static_cast<int>(activation)], dx.array(),
+  detail::run_elementwise("activation_backward", stream, bodies[static_cast<int>(activation)], dx.array(),
                           {&x.array(), &dy.array()});
 }
 
@@ -79,7 +80,7 @@ void activation_mul(detail::StreamAt stream, const Input& gate, const Input& up,
   check.writes({"y", y.array()});
   const bool wide = detail::compute_dtype({&gate.array(), &up.array(), &y.array()}) == DType::F64;
   const auto* bodies = wide ? activation_mul_bodies<double> : activation_mul_bodies<float>;
-  detail::run_elementwise(stream, bodies[static_cast<int>(activation)], y.array(),
+  detail::run_elementwise("activation_mul", stream, bodies[static_cast<int>(activation)], y.array(),
                           {&gate.array(), &up.array()});
 }
 

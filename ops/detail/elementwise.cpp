@@ -1,6 +1,9 @@
 // Keeps an AssignSite for each combination of a body and dtypes, in a list that calls read without a lock.
 #include <kiln/ops/detail/elementwise.h>
 
+#include <kiln/jit/runtime/kernel/compile.h>
+#include <kiln/ops/detail/op_kernel.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -57,7 +60,7 @@ MadeSite& site_for(const SiteKey& key, std::initializer_list<const Array*> in) {
 
 } // namespace
 
-void run_elementwise(const StreamAt& at, ElementwiseBody body, const Array& out,
+void run_elementwise(const char* name, const StreamAt& at, ElementwiseBody body, const Array& out,
                      std::initializer_list<const Array*> in) {
   SiteKey key{body, out.dtype};
   AssignOperand operands[max_inputs];
@@ -66,8 +69,14 @@ void run_elementwise(const StreamAt& at, ElementwiseBody body, const Array& out,
     key.in[count] = static_cast<std::uint16_t>(static_cast<int>(a->dtype) << 8 | a->rank);
     operands[count++] = {a->data, a->extents, a->strides, 0, 0};
   }
-  kiln::detail::run_assign(at.stream, site_for(key, in).site, {out.data, out.rank, out.extents, out.strides},
-                           operands, at.site);
+  try {
+    kiln::detail::run_assign(at.stream, site_for(key, in).site,
+                             {out.data, out.rank, out.extents, out.strides}, operands, at.site);
+  } catch (const CompileForbidden&) {
+    const Array* arrays[max_inputs + 1];
+    *std::copy(in.begin(), in.end(), arrays) = &out;
+    refuse_compile(name, at, "", arrays, static_cast<int>(count) + 1);
+  }
 }
 
 } // namespace kiln::ops::detail

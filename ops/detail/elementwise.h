@@ -20,8 +20,9 @@ template <class A> ElementwiseTile<A> elementwise_value(const kiln::detail::Hand
   return ElementwiseTile<A>(kiln::detail::emit_cast(value, dtype_of<A>));
 }
 
-// Queues out = body(in...). The arrays broadcast to `out`; any of them may be `out` or overlap it.
-void run_elementwise(const StreamAt& at, ElementwiseBody body, const Array& out,
+// Queues out = body(in...). The arrays broadcast to `out`; any of them may be `out` or overlap it. `name` is
+// for the error of a call that must not compile.
+void run_elementwise(const char* name, const StreamAt& at, ElementwiseBody body, const Array& out,
                      std::initializer_list<const Array*> in);
 
 } // namespace kiln::ops::detail

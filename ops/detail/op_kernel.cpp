@@ -107,22 +107,20 @@ struct Words {
   alignas(16) std::uint64_t block[launch_header_words + max_words + 1];
 };
 
-// Names the call of the op instead of a kernel that the user did not write.
-[[noreturn]] void refuse_compile(const char* kernel, const StreamAt& at, const Config& config,
-                                 const OpArguments& arguments) {
+} // namespace
+
+void refuse_compile(const char* kernel, const StreamAt& at, const std::string& config,
+                    const Array* const* arrays, int count) {
   std::string sizes;
-  for (const OpArgument& a : arguments)
-    if (const Array* array = a.array)
-      sizes += (sizes.empty() ? "" : ", ") +
-               kiln::detail::text_of_array(name(array->dtype), array->rank, array->extents, array->strides);
+  for (int i = 0; i < count; ++i)
+    sizes += (i > 0 ? ", " : "") + kiln::detail::text_of_array(name(arrays[i]->dtype), arrays[i]->rank,
+                                                               arrays[i]->extents, arrays[i]->strides);
   throw UserError(SourceLocation(at.site),
                   std::string("the op's kernel \"") + kernel + "\" is not compiled for (" + sizes +
-                      ") with the config {" + config.to_string() + "} on " + to_string(at.stream.device()) +
+                      ") with the config {" + config + "} on " + to_string(at.stream.device()) +
                       ", and the compile policy forbids compiling it; rehearse a call with these sizes first "
                       "(rehearse() in kiln/jit/runtime/rehearsal.h), or ship the cache folder");
 }
-
-} // namespace
 
 void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant& variant,
                       const OpArguments& arguments, const Grid* grid) const {
@@ -130,7 +128,11 @@ void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant&
   try {
     kiln::detail::launch(*made(variant, arguments).handle, at.stream, at.site, config, grid, words.first());
   } catch (const CompileForbidden&) {
-    refuse_compile(name_, at, config, arguments);
+    const Array* arrays[OpArguments::max];
+    int count = 0;
+    for (const OpArgument& a : arguments)
+      if (a.array) arrays[count++] = a.array;
+    refuse_compile(name_, at, config.to_string(), arrays, count);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <bit>
 #include <initializer_list>
+#include <string>
 
 KILN_API_BEGIN
 namespace kiln::ops::detail {
@@ -125,3 +126,12 @@ template <class F> void with_sum_type(const OpVariant& variant, const F& body) {
 
 } // namespace kiln::ops::detail
 KILN_API_END
+
+namespace kiln::ops::detail {
+
+// Throws the error of a call that would have to compile under CompilePolicy::forbid. It names the call of the
+// op and the arrays instead of a kernel that the user did not write. `config` is its text.
+[[noreturn]] void refuse_compile(const char* kernel, const StreamAt& at, const std::string& config,
+                                 const Array* const* arrays, int count);
+
+} // namespace kiln::ops::detail

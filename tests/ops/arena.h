@@ -29,21 +29,16 @@ public:
 
   // A tensor that `fill` sets to numbers that no result has: NaN, or -1.
   template <class T, std::size_t R> auto result(const std::array<std::int64_t, R>& extents) {
-    std::int64_t size = sizeof(T);
-    for (std::int64_t e : extents)
-      size *= e;
-    auto* data = reinterpret_cast<T*>(static_cast<char*>(memory_.data()) + used_);
-    used_ += (size + 63) / 64 * 64;
-    if (used_ > capacity) throw std::length_error("EveryOp has too little memory");
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return TensorView<T, static_cast<int>(R)>(data, {extents[I]...});
-    }(std::make_index_sequence<R>());
+    const std::int64_t offset = used_;
+    const auto view = make<T>(extents);
+    results_.push_back({dtype_of<T>, offset, view.size()});
+    return view;
   }
   // A tensor whose elements are value(random, index).
   template <class T, std::size_t R, class F>
   auto input(const std::array<std::int64_t, R>& extents, const F& value) {
     const std::int64_t offset = used_;
-    const auto view = result<T>(extents);
+    const auto view = make<T>(extents);
     inputs_.emplace_back(offset, [n = view.size(), value](Random& random, unsigned char* to) {
       for (std::int64_t i = 0; i < n; ++i) {
         const T x = element<T>(value(random, i));
@@ -55,6 +50,7 @@ public:
   template <class T, std::size_t R> auto input(const std::array<std::int64_t, R>& extents) {
     return input<T>(extents, [](Random& r, std::int64_t) { return r.uniform(-1, 1); });
   }
+
   // Sets inputs to random numbers, and all bits of results.
   void fill(std::uint64_t seed) {
     Random random;
@@ -72,6 +68,12 @@ public:
     return bytes;
   }
 
+  struct Result {
+    DType dtype;
+    std::int64_t offset, size; // in bytes and in elements
+  };
+  const std::vector<Result>& results() const { return results_; }
+
 private:
   static constexpr std::int64_t capacity = 24 << 20;
   using Set = std::function<void(Random&, unsigned char*)>;
@@ -83,10 +85,23 @@ private:
       return T(static_cast<float>(value));
   }
 
+  template <class T, std::size_t R> auto make(const std::array<std::int64_t, R>& extents) {
+    std::int64_t size = sizeof(T);
+    for (std::int64_t e : extents)
+      size *= e;
+    auto* data = reinterpret_cast<T*>(static_cast<char*>(memory_.data()) + used_);
+    used_ += (size + 63) / 64 * 64;
+    if (used_ > capacity) throw std::length_error("an Arena is too small for its tensors");
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return TensorView<T, static_cast<int>(R)>(data, {extents[I]...});
+    }(std::make_index_sequence<R>());
+  }
+
   Buffer memory_;
   Stream stream_;
   std::int64_t used_ = 0;
   std::vector<std::pair<std::int64_t, Set>> inputs_;
+  std::vector<Result> results_;
 };
 
 } // namespace kiln::test

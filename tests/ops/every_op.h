@@ -11,6 +11,7 @@
 
 #include "arena.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string>
@@ -64,7 +65,9 @@ private:
     auto bx = input<bf16>(std::array{m, k}), bw = input<bf16>(std::array{k, n}),
          bc = result<bf16>(std::array{m, n});
     add("linear", [=](Stream& s) { ops::linear(s, bx, bw, bias, bc, {.activation = Activation::silu}); });
-    add("matmul of one row", [=](Stream& s) { ops::matmul(s, bx.slice(0, 0, 1), bw, bc.slice(0, 0, 1)); });
+    auto row = input<bf16>(std::array{std::int64_t{1}, k});
+    auto of_row = result<bf16>(std::array{std::int64_t{1}, n});
+    add("matmul of one row", [=](Stream& s) { ops::matmul(s, row, bw, of_row); });
     const auto small = [](Random& random, std::int64_t) { return random.integer(-100, 100); };
     auto ix = input<std::int8_t>(std::array{m, k}, small), iw = input<std::int8_t>(std::array{k, n}, small);
     auto ic = result<std::int32_t>(std::array{m, n});
@@ -77,15 +80,19 @@ private:
     add("matmul_backward", [=](Stream& s) {
       ops::matmul_backward(s, x, w, r, dx, dw, {.activation = Activation::gelu, .before = r, .dbias = dbias});
     });
-    add("matmul_backward of the last axes of transposed batches", [=](Stream& s) {
-      ops::matmul_backward(s, x, w, r.permute({0, 1, 2}), {}, dw, {.dbias = db, .accumulate = false});
+    // dy has its batches between its rows, so that their sums are not part of one product.
+    auto dy = input<bf16>(std::array{m, b, n});
+    auto few = input<bf16>(std::array{k, n});
+    add("linear_backward", [=](Stream& s) {
+      ops::linear_backward(s, x, w, dy.permute({1, 0, 2}), {}, few, {.dbias = db, .accumulate = true});
     });
     auto grouped_b = input<float>(std::array{s_.experts, k, n}),
          dgrouped = result<float>(std::array{s_.experts, k, n});
     auto ends = input<std::int32_t>(std::array{s_.experts + 1}, [e = s_.experts, m](Random&, std::int64_t i) {
       return i == e ? m : i * m / e;
     });
-    auto x0 = x.select(0, 0), c0 = c.select(0, 0), r0 = r.select(0, 0);
+    auto x0 = input<float>(std::array{m, k}), r0 = input<float>(std::array{m, n}),
+         c0 = result<float>(std::array{m, n});
     add("grouped_matmul", [=](Stream& s) {
       ops::grouped_matmul(s, x0, grouped_b, ends, c0, {.activation = Activation::relu, .times = r0});
     });
@@ -179,7 +186,8 @@ private:
     auto blocks = input<std::int32_t>(std::array{s_.batches, pages},
                                       [all](Random&, std::int64_t i) { return all - 1 - i; });
     auto lengths = input<std::int64_t>(
-        std::array{s_.batches}, [most = pages * page - 1](Random& r, auto) { return r.integer(0, most); });
+        std::array{s_.batches},
+        [most = std::max<std::int64_t>(0, pages * page - 1)](Random& r, auto) { return r.integer(0, most); });
     auto k = input<float>(token), v = input<float>(token), q = input<float>(query),
          turned = result<float>(query), o = result<float>(query);
     add("cache_append", [=](Stream& s) {
@@ -205,8 +213,7 @@ private:
   }
 
   void add_routing() {
-    constexpr std::int64_t slots = 2;
-    const std::int64_t t = s_.tokens, e = s_.experts, n = s_.columns;
+    const std::int64_t t = s_.tokens, e = s_.experts, n = s_.columns, slots = std::min<std::int64_t>(2, e);
     auto logits = input<float>(std::array{t, e});
     auto chosen = result<std::int32_t>(std::array{t, slots});
     auto weights = input<float>(std::array{t, slots}), found = result<float>(std::array{t, slots});
@@ -215,7 +222,9 @@ private:
     auto offsets = result<std::int32_t>(std::array{e + 1}),
          order = result<std::int32_t>(std::array{t * slots});
     auto place = result<std::int32_t>(std::array{t, slots});
-    const auto backwards = [t](Random&, std::int64_t i) { return t * slots - 1 - i; }; // its own inverse
+    const auto backwards = [t, slots](Random&, std::int64_t i) {
+      return t * slots - 1 - i;
+    }; // its own inverse
     auto given_order = input<std::int32_t>(std::array{t * slots}, backwards);
     auto given_place = input<std::int32_t>(std::array{t, slots}, backwards);
     auto x = input<float>(std::array{t, n}), rows = result<float>(std::array{t * slots, n}),

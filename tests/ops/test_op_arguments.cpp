@@ -1,6 +1,8 @@
 // Tests the errors of ops: results that overlap an input or themselves, and extents that do not match.
 #include "op_test.h"
 
+#include <functional>
+
 using namespace kiln;
 using namespace kiln::test;
 
@@ -109,4 +111,137 @@ TEST_CASE("interleaved parts of one array do not overlap") {
   for (std::int64_t r = 0; r < 16; ++r)
     for (std::int64_t c = 0; c < 16; ++c)
       REQUIRE(part(2)(r, c) == expected(r, c));
+}
+
+TEST_CASE("every op names the result and the argument that it must not overlap") {
+  Stream s;
+  constexpr std::int64_t n = 8;
+  std::vector<float> memory(4096, 1), elsewhere(4096, 1), free_memory(4096);
+  std::vector<int> numbers(512), more_numbers(512);
+  using M = TensorView<float, 2>;
+  using V = TensorView<float, 1>;
+  using C = TensorView<float, 4>;
+  using H = TensorView<float, 3>;
+  using I = TensorView<int, 1>;
+  using P = TensorView<int, 2>;
+  // `x` and `late` overlap. `w` and `v` are inputs apart from them, and `out`, `vector` are results.
+  const M x(memory.data(), {n, n}), late(memory.data() + 4, {n, n}), w(elsewhere.data(), {n, n}),
+      out(free_memory.data(), {n, n}), next(free_memory.data() + 1024, {n, n});
+  const V row(memory.data() + 8, {n}), v(elsewhere.data() + 2048, {n}),
+      vector(free_memory.data() + 2048, {n}), late_row(memory.data() + 10, {n});
+  const I ends(numbers.data(), {2}), ends_inside(reinterpret_cast<int*>(memory.data()), {2});
+  const H group(elsewhere.data(), {1, n, n}), group_inside(memory.data(), {1, n, n});
+  const C cache(memory.data(), {1, 1, n, n}), late_cache(memory.data() + 4, {1, 1, n, n}),
+      apart(elsewhere.data(), {1, 1, n, n});
+  const H token(elsewhere.data() + 1024, {1, 1, n}), token_inside(memory.data(), {1, 1, n}),
+      late_token(memory.data() + 4, {1, 1, n}), other_token(free_memory.data(), {1, 1, n});
+  const I length(numbers.data(), {1}), length_inside(reinterpret_cast<int*>(memory.data()), {1});
+  const P pairs(numbers.data(), {4, 2}), same_pairs(numbers.data() + 2, {4, 2}),
+      other_pairs(more_numbers.data(), {4, 2});
+  const I order(more_numbers.data() + 64, {8}), offsets(more_numbers.data() + 128, {4}),
+      offsets_inside(numbers.data() + 1, {4}), order_inside(numbers.data() + 3, {8}),
+      rows_order(numbers.data() + 256, {8}), order_in_memory(reinterpret_cast<int*>(memory.data()), {8});
+  const M tokens(elsewhere.data(), {4, n}), weights(free_memory.data(), {4, 2}),
+      weights_inside(elsewhere.data() + 4, {4, 2});
+  const P place(numbers.data() + 128, {4, 2}), place_in_memory(reinterpret_cast<int*>(memory.data()), {4, 2});
+  using ops::Activation;
+  const ops::KeyValueCache read{.keys = apart, .values = apart};
+  struct Wrong {
+    const char* text; // "RESULT overlaps ARGUMENT"
+    std::function<void()> call;
+  };
+  const Wrong calls[] = {
+      {"ops::matmul: c overlaps a", [&] { ops::matmul(s, x, w, late); }},
+      {"ops::matmul: c overlaps bias", [&] { ops::matmul(s, w, w, x, {.bias = row}); }},
+      {"ops::matmul: c overlaps times", [&] { ops::matmul(s, w, w, x, {.times = late}); }},
+      {"ops::matmul: c overlaps residual", [&] { ops::matmul(s, w, w, x, {.residual = late}); }},
+      {"ops::linear: y overlaps weight", [&] { ops::linear(s, w, x, v, late); }},
+      {"ops::matmul_backward: da overlaps b", [&] { ops::matmul_backward(s, w, x, w, late, {}); }},
+      {"ops::matmul_backward: db overlaps da", [&] { ops::matmul_backward(s, w, w, w, x, late); }},
+      {"ops::matmul_backward: dbias overlaps dc",
+       [&] { ops::matmul_backward(s, w, w, x, {}, {}, {.dbias = row}); }},
+      {"ops::linear_backward: dweight overlaps x", [&] { ops::linear_backward(s, x, w, w, {}, late); }},
+      {"ops::grouped_matmul: c overlaps a", [&] { ops::grouped_matmul(s, x, group, ends, late); }},
+      {"ops::grouped_matmul: c overlaps b", [&] { ops::grouped_matmul(s, w, group_inside, ends, late); }},
+      {"ops::grouped_matmul: c overlaps offsets", [&] { ops::grouped_matmul(s, w, group, ends_inside, x); }},
+      {"ops::grouped_matmul_backward_b: db overlaps dc",
+       [&] { ops::grouped_matmul_backward_b(s, w, late, ends, group_inside); }},
+      {"ops::softmax: y overlaps x", [&] { ops::softmax(s, x, late); }},
+      {"ops::log_softmax: y overlaps x", [&] { ops::log_softmax(s, x, late); }},
+      {"ops::softmax_backward: dx overlaps y", [&] { ops::softmax_backward(s, x, w, late); }},
+      {"ops::log_softmax_backward: dx overlaps dy", [&] { ops::log_softmax_backward(s, w, x, late); }},
+      {"ops::layernorm: y overlaps x", [&] { ops::layernorm(s, x, v, v, late); }},
+      {"ops::layernorm: y overlaps beta", [&] { ops::layernorm(s, w, v, row, x); }},
+      {"ops::rmsnorm: y overlaps residual", [&] { ops::rmsnorm(s, w, v, x, {.residual = late}); }},
+      {"ops::rmsnorm: sum overlaps x", [&] { ops::rmsnorm(s, x, v, out, {.residual = w, .sum = late}); }},
+      {"ops::rmsnorm: y overlaps sum", [&] { ops::rmsnorm(s, w, v, x, {.residual = w, .sum = late}); }},
+      {"ops::layernorm_backward: dx overlaps dy", [&] { ops::layernorm_backward(s, w, v, x, late, {}, {}); }},
+      {"ops::layernorm_backward: dgamma overlaps x",
+       [&] { ops::layernorm_backward(s, x, v, w, {}, row, {}); }},
+      {"ops::layernorm_backward: dbeta overlaps dgamma",
+       [&] { ops::layernorm_backward(s, w, v, w, {}, row, late_row); }},
+      {"ops::rmsnorm_backward: dgamma overlaps dx", [&] { ops::rmsnorm_backward(s, w, v, w, x, row); }},
+      {"ops::activation_mul_backward: dgate overlaps gate",
+       [&] { ops::activation_mul_backward(s, x, w, w, late, {}); }},
+      {"ops::activation_mul_backward: dup overlaps dgate",
+       [&] { ops::activation_mul_backward(s, w, w, w, x, late); }},
+      {"ops::dropout: y overlaps x", [&] { ops::dropout(s, x, late); }},
+      {"ops::attention: o overlaps q", [&] { ops::attention(s, x, w, w, late); }},
+      {"ops::attention: o overlaps v", [&] { ops::attention(s, w, w, x, late); }},
+      {"ops::attention: lse overlaps k", [&] { ops::attention(s, w, x, w, out, {.lse = row}); }},
+      {"ops::attention: o overlaps lse", [&] { ops::attention(s, w, w, w, x, {.lse = row}); }},
+      {"ops::attention_backward: dq overlaps k",
+       [&] { ops::attention_backward(s, w, w, x, w, w, v, late, {}, {}); }},
+      {"ops::attention_backward: dk overlaps lse",
+       [&] { ops::attention_backward(s, w, w, w, w, w, row, {}, x, {}); }},
+      {"ops::attention_backward: dq overlaps dv",
+       [&] { ops::attention_backward(s, w, w, w, w, w, v, x, {}, late); }},
+      {"ops::rotary: y overlaps x", [&] { ops::rotary(s, x, late); }},
+      {"ops::rotary_backward: dx overlaps dy", [&] { ops::rotary_backward(s, x, late); }},
+      {"ops::cache_append: cache.keys overlaps k",
+       [&] { ops::cache_append(s, token_inside, token, length, {.keys = cache, .values = apart}); }},
+      {"ops::cache_append: cache.values overlaps cache.keys",
+       [&] { ops::cache_append(s, token, token, length, {.keys = cache, .values = late_cache}); }},
+      {"ops::cache_append: cache.keys overlaps lengths",
+       [&] {
+         ops::cache_append(s, other_token, other_token, length_inside, {.keys = cache, .values = apart});
+       }},
+      {"ops::cache_append: rotated_q overlaps q",
+       [&] {
+         ops::cache_append(s, other_token, other_token, length,
+                           {.keys = apart, .values = C(free_memory.data() + 512, {1, 1, n, n})},
+                           {.rotary = ops::RotaryOptions{}, .q = token_inside, .rotated_q = late_token});
+       }},
+      {"ops::attention_decode: o overlaps q",
+       [&] { ops::attention_decode(s, token_inside, read, length, late_token); }},
+      {"ops::attention_decode: o overlaps cache.keys",
+       [&] { ops::attention_decode(s, token, {.keys = cache, .values = apart}, length, late_token); }},
+      {"ops::route_topk: weights overlaps logits",
+       [&] { ops::route_topk(s, tokens, other_pairs, weights_inside); }},
+      {"ops::group_by_expert: offsets overlaps experts",
+       [&] { ops::group_by_expert(s, pairs, offsets_inside, order, other_pairs); }},
+      {"ops::group_by_expert: order overlaps experts",
+       [&] { ops::group_by_expert(s, pairs, offsets, order_inside, other_pairs); }},
+      {"ops::group_by_expert: place overlaps experts",
+       [&] { ops::group_by_expert(s, pairs, offsets, order, same_pairs); }},
+      {"ops::permute_rows: y overlaps x", [&] { ops::permute_rows(s, x, rows_order, late); }},
+      {"ops::permute_rows: y overlaps order", [&] { ops::permute_rows(s, w, order_in_memory, x); }},
+      {"ops::combine_rows: y overlaps rows",
+       [&] { ops::combine_rows(s, x, place, {}, M(memory.data() + 4, {4, n})); }},
+      {"ops::combine_rows: y overlaps place",
+       [&] { ops::combine_rows(s, w, place_in_memory, {}, M(memory.data(), {4, n})); }},
+  };
+  for (const Wrong& wrong : calls) {
+    std::string text = "no error";
+    try {
+      wrong.call();
+    } catch (const UserError& e) {
+      text = e.what();
+    }
+    CHECK_THAT(text, Catch::Contains(std::string(wrong.text) + ", which") ||
+                         Catch::Contains(std::string(wrong.text) + " without"));
+  }
+  s.synchronize();
+  for (float f : memory)
+    REQUIRE(f == 1);
 }

@@ -191,11 +191,12 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
     view.along_rows = AlongRows::All;
   }
   // Keeps the axes of more than one element.
+  int repeated = -1;
   for (int axis = 0; axis < out.rank; ++axis) {
     std::int64_t extent = out.extents[axis];
     bool keep = extent > 1;
     plan.elements *= extent;
-    if (keep && out.strides[axis] == 0) repeats(out, axis, here);
+    if (keep && out.strides[axis] == 0 && repeated < 0) repeated = axis;
     plan.extents[plan.rank] = extent;
     plan.out.strides[plan.rank] = out.strides[axis];
     int v = 0;
@@ -215,7 +216,8 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
     }
     plan.rank += keep;
   }
-  if (plan.elements == 0) return;
+  if (plan.elements == 0) return; // whatever its strides are
+  if (repeated >= 0) repeats(out, repeated, here);
   // Orders axes by the output's strides, largest first, after making all of them positive.
   for (int a = 0; a < plan.rank; ++a) {
     if (plan.out.strides[a] < 0) flip(plan, a);

@@ -225,6 +225,7 @@ TEST_CASE("assign accepts empty tensors, single elements and rank 0") {
   assign(stream, nothing, nothing + 1);
   TensorView empty(x.data(), {0, 3});
   assign(stream, empty, empty + TensorView(x));
+  assign(stream, TensorView(x.data(), {2, 0, 3}, {0, 3, 1}), empty + TensorView(x));
   stream.synchronize();
   CHECK(x == std::vector<float>{4, 5, 6});
   std::vector<float> eight(256);
