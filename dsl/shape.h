@@ -349,8 +349,17 @@ auto flatten(const X& x) {
 //           this as ieee so far.
 enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
 
+// The order in which dot adds the products of an element.
+//
+//   any    whichever is fastest; it may depend on how many rows the tile and the launch have, the default;
+//   fixed  on CPUs it does not depend on M, on the rows of the launch or on the number of threads, so that
+//          equal rows of `a` give equal bits wherever they are. Floats are added to the accumulator in the
+//          order of K, for which few rows may take longer. On GPUs the same holds for kernels of one config.
+enum class SumOrder : std::uint8_t { any, fixed };
+
 namespace detail {
 inline constexpr const char* precision_names[] = {"ieee", "tf32", "bf16x3"};
+inline constexpr const char* sum_order_names[] = {nullptr, "fixed"}; // null: the attribute is left out
 
 template <class A, class B> struct DotShape {
   static constexpr int status = 1;
@@ -416,11 +425,11 @@ template <class A, class B, class C> constexpr bool dot_accumulator() {
 
 // Returns the matrix product of a [.., M, K] and b [.., K, N], a tile [.., M, N]. Leading dimensions, if any,
 // must be the same in both; they form a batch of products. The operands must have the same dtype: a float, i8
-// or u8. Exact products are added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in an unspecified
-// order; the result has that dtype.
+// or u8. Exact products are added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in the order that
+// SumOrder describes; the result has that dtype.
 template <class A, class B>
   requires detail::Operands<A, B>
-auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
+auto dot(const A& a, const B& b, Precision precision = Precision::ieee, SumOrder order = SumOrder::any,
          detail::Location loc = detail::Location::current()) {
   static_assert(detail::dot_ranks<A, B>(), "dot needs tiles with at least two axes: use expand first");
   static_assert(detail::dot_dims<A, B>(),
@@ -432,8 +441,9 @@ auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
     using R = detail::DotResult<A, B>;
     detail::Handle x = detail::record_value(a, loc), y = detail::record_value(b, loc);
     return detail::tile_t<typename R::element, typename R::shape>(
-        detail::emit(ir::Opcode::Dot, {x, y}, detail::type_info<typename R::element, typename R::shape>,
-                     {{"precision", 0, detail::precision_names[static_cast<int>(precision)]}}));
+        detail::emit_dot({x, y}, detail::type_info<typename R::element, typename R::shape>,
+                         detail::precision_names[static_cast<int>(precision)],
+                         detail::sum_order_names[static_cast<int>(order)]));
   } else {
     return Poison{};
   }
@@ -443,7 +453,7 @@ auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
 template <class A, class B, class C>
   requires detail::Operands<A, B, C>
 auto dot(const A& a, const B& b, const C& accumulator, Precision precision = Precision::ieee,
-         detail::Location loc = detail::Location::current()) {
+         SumOrder order = SumOrder::any, detail::Location loc = detail::Location::current()) {
   static_assert(detail::dot_ranks<A, B>(), "dot needs tiles with at least two axes: use expand first");
   static_assert(detail::dot_dims<A, B>(),
                 "dot: the first tile's last dimension must be the second tile's second to last "
@@ -458,8 +468,9 @@ auto dot(const A& a, const B& b, const C& accumulator, Precision precision = Pre
     detail::Handle x = detail::record_value(a, loc), y = detail::record_value(b, loc),
                    z = detail::record_value(accumulator, loc);
     return detail::tile_t<typename R::element, typename R::shape>(
-        detail::emit(ir::Opcode::Dot, {x, y, z}, detail::type_info<typename R::element, typename R::shape>,
-                     {{"precision", 0, detail::precision_names[static_cast<int>(precision)]}}));
+        detail::emit_dot({x, y, z}, detail::type_info<typename R::element, typename R::shape>,
+                         detail::precision_names[static_cast<int>(precision)],
+                         detail::sum_order_names[static_cast<int>(order)]));
   } else {
     return Poison{};
   }

@@ -63,7 +63,7 @@ public:
       Tile<A, QUERIES, VALUES> scaled = acc * factor;
       const auto kept = detail::stored_as(v_.dtype(), scores_.dropped(weights, at));
       return state(next, Tile(total * factor + sum(weights, KEYS, keep)),
-                   detail::dot_erased(kept, values, scaled));
+                   detail::dot_erased(kept, values, scaled, scores_.dot_options()));
     };
     Tile<A, QUERIES, 1> top = full(Scores::hidden, QUERIES, 1_c), total = zeros<A>(QUERIES, 1_c);
     if (sinks_) {

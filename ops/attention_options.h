@@ -27,6 +27,9 @@ struct AttentionOptions {
   std::uint64_t seed = 0;
   Input sinks = {};   // [heads]: the score of a further key for each head, whose value is zero
   Output lse = {};    // [.., heads, queries]: the logarithm of the sum of exponentials
+  // Whether a query's bits depend only on the query, the keys and values and the other options, but not on the
+  // other queries, heads and batches, or on the number of threads. Of attention only.
+  bool batch_invariant = false;
   Output dsinks = {}; // of attention_backward only: the gradient of sinks
 };
 

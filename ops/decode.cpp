@@ -27,7 +27,7 @@ KILN_DIM(PAGE);
 
 // The options of both kernels. Blocks of keys lie in one page each, or `scattered` over several pages.
 constexpr std::uint32_t paged = 1, scattered = 2, quantised = 4, causal = 8, before = 16, soft_cap = 32,
-                        has_sinks = 64, has_lse = 128;
+                        has_sinks = 64, has_lse = 128, fixed_order = 256;
 
 // Which keys the queries of a block of rows see; the rows are the queries of the first head, of the second,
 // and so on. Takes lengths, appended, capacity and window_before from the parameters at `next`.
@@ -190,8 +190,9 @@ private:
       product = size_of(q_.dtype()) > 1 ? q_.dtype() : dtype_of<A>;
       keys = detail::cast_stored(product, keys), values = detail::cast_stored(product, values);
     }
+    const detail::DotOptions dots{.order = variant_.options & fixed_order ? SumOrder::fixed : SumOrder::any};
     Tile<A, GROUP * QUERIES, KEYS> s =
-        detail::dot_erased(queries, trans(keys), zeros<A>(GROUP * QUERIES, KEYS)) * scale_;
+        detail::dot_erased(queries, trans(keys), zeros<A>(GROUP * QUERIES, KEYS), dots) * scale_;
     if (key_scales_) s = s * at.scales(*key_scales_);
     if (cap_) s = *cap_ * tanh(s / *cap_);
     if (visible) s = where(visible->mask(n), s, lowest);
@@ -202,7 +203,7 @@ private:
     Rows new_total = total * factor + sum(weights, KEYS, keep);
     if (value_scales_) weights = weights * at.scales(*value_scales_);
     Tile<A, GROUP * QUERIES, VALUES> scaled = sums * factor;
-    return state(next, new_total, detail::dot_erased(detail::stored_as(product, weights), values, scaled));
+    return state(next, new_total, detail::dot_erased(detail::stored_as(product, weights), values, scaled, dots));
   }
 
   const OpVariant variant_;
@@ -290,11 +291,12 @@ struct Tiles {
 // A heuristic. A block of keys is small enough that L2 holds it, and a part is long enough that combining
 // costs little. For more than 4 rows, for which AMX multiplies bf16, blocks of 128 keys take a quarter less
 // time than blocks of 64 (Emerald Rapids); pages of fewer keys are then gathered.
-Tiles tiles_for(Device device, std::int64_t group, std::int64_t queries) {
+Tiles tiles_for(Device device, std::int64_t group, std::int64_t queries, bool batch_invariant) {
   Tiles t{};
   t.queries = std::min<std::int64_t>(queries, 16);
   t.group = std::min(group, std::max<std::int64_t>(1, 64 / t.queries));
-  t.keys = !device.is_cpu() ? 32 : t.group * t.queries > 4 ? 128 : 64;
+  t.keys = !device.is_cpu() ? 32 : t.group * t.queries > 4 && !batch_invariant ? 128 : 64;
+  if (batch_invariant && !device.is_cpu()) t.queries = 16, t.group = std::min<std::int64_t>(group, 4);
   t.part = device.is_cpu() ? 512 : 256;
   return t;
 }
@@ -372,7 +374,7 @@ void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& fro
   const std::int64_t batches = q.extents[0], group = q.extents[2], queries = q.extents[3];
   const std::int64_t page_size = cache.keys.extents[2],
                      capacity = cache.paged ? page_size * cache.blocks.extents[1] : page_size;
-  const Tiles tiles = tiles_for(stream.stream.device(), group, queries);
+  const Tiles tiles = tiles_for(stream.stream.device(), group, queries, options.batch_invariant);
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t row_blocks = up(group, tiles.group) * up(queries, tiles.queries),
                      rows = tiles.group * tiles.queries,
@@ -381,7 +383,8 @@ void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& fro
   OpVariant variant{detail::compute_dtype({&q, &o, &cache.keys, &cache.values, &sinks, &lse})};
   variant.options = (cache.paged ? paged : 0) | (cache.paged && page_size % tiles.keys != 0 ? scattered : 0) |
                     (cache.quantised ? quantised : 0) | (options.causal ? causal : 0) |
-                    (options.window_before >= 0 ? before : 0) | (options.soft_cap > 0 ? soft_cap : 0);
+                    (options.window_before >= 0 ? before : 0) | (options.soft_cap > 0 ? soft_cap : 0) |
+                    (options.batch_invariant ? fixed_order : 0);
   const std::int64_t sums_count = batches * key_heads * row_blocks * parts * rows;
   using detail::Workspace;
   Workspace workspace(stream, Workspace::bytes(variant.compute, sums_count * o.extents[4]) +

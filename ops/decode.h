@@ -45,6 +45,8 @@ struct DecodeOptions {
   std::int64_t window_before = -1; // how many keys before its own position a query sees; negative: all
   double soft_cap = 0;             // above 0: scores become soft_cap * tanh(score / soft_cap)
   Input sinks = {};                // [heads]: the score of a further key, whose value is zero
+  // Whether a query's bits do not depend on the number of queries of its sequence either.
+  bool batch_invariant = false;
   Output lse = {}; // [batch, heads, queries], or [batch, heads]: the logarithm of the sum of exponentials
 };
 

@@ -42,7 +42,7 @@ void grouped_body(const OpVariant& v, const Handle* next) {
     // Rows of a behind those of the group are read as well: they only change sums that are not stored.
     auto sum = for_range(BK, where(used, a.cols(), 0), zeros<A>(BM, BN), [&](auto k, auto sum) {
       return detail::dot_erased(a.tile(m, k).load_as_stored(), b.tile(group, k, n).load_as_stored(), sum,
-                                epilogue.precision());
+                                epilogue.dot_options());
     });
     const Scalar<std::int64_t> last = where(used, end, 0);
     const auto place = [&](const ErasedView<A, 2>& x) { return x.slice(0, 0, last).tile(m, n); };

@@ -8,7 +8,8 @@
 #include <kiln/ops/detail/erased_view.h>
 #include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/known_config.h>
-#include <kiln/ops/detail/product.h>
+#include <kiln/ops/detail/matmul_kernel.h>
+#include <kiln/ops/detail/split_matmul.h>
 #include <kiln/ops/dims.h>
 
 #include <array>
@@ -21,75 +22,25 @@ using detail::ErasedView;
 using detail::Handle;
 using detail::OpVariant;
 
-// The tile of the result that a program computes. Kernels of rank 3 have an axis of batches.
-template <int Rank> struct ProgramTile;
-template <> struct ProgramTile<2> {
-  Offset<BM> m;
-  Offset<BN> n;
-  template <class A> static ProgramTile of(const ErasedView<A, 2>& c) {
-    auto [m, n] = program_tile(c.view(), BM, BN);
-    return {m, n};
-  }
-  template <class A, class I, class J> auto tile(const ErasedView<A, 2>& x, const I& i, const J& j) const {
-    return x.tile(i, j);
-  }
-};
-template <> struct ProgramTile<3> {
-  Scalar<std::int64_t> batch;
-  Offset<BM> m;
-  Offset<BN> n;
-  template <class A> static ProgramTile of(const ErasedView<A, 3>& c) {
-    auto [batch, m, n] = program_tile(c.view(), each, BM, BN);
-    return {batch, m, n};
-  }
-  template <class A, class I, class J> auto tile(const ErasedView<A, 3>& x, const I& i, const J& j) const {
-    return x.tile(batch, i, j);
-  }
-};
-
-// The parameters are a, b, and those of the epilogue; for an epilogue of the user, the number of its first
-// batch and its views follow.
-template <class A, int Rank> class Matmul {
-public:
-  Matmul(const OpVariant& v, const Handle* arguments)
-      : hook_(v.hook), next_(arguments), a_(*next_++), b_(*next_++), epilogue_(v, next_) {}
-
-  void record() const {
-    const auto& c = epilogue_.c;
-    expects(a_.cols() == b_.rows(), "a's columns and b's rows");
-    expects(a_.rows() == c.rows(), "a's rows and c's rows");
-    expects(b_.cols() == c.cols(), "b's columns and c's columns");
-    if (epilogue_.bias) expects(epilogue_.bias->size() == c.cols(), "bias's size and c's columns");
-    const auto at = ProgramTile<Rank>::of(c);
-    auto sum = for_range(BK, a_.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
-      return detail::dot_erased(at.tile(a_, at.m, k).load_as_stored(), at.tile(b_, k, at.n).load_as_stored(),
-                                sum, epilogue_.precision());
-    });
-    at.tile(c, at.m, at.n)
-        .store(hook_ ? by_hook(sum, at)
-                     : epilogue_.finished(
-                           sum, [&](const auto& bias) { return bias.tile(at.n); },
-                           [&](const auto& view) { return at.tile(view, at.m, at.n); }));
-  }
-
-private:
-  static Scalar<std::int64_t> batch_of(const ProgramTile<2>&) { return 0; }
-  static Scalar<std::int64_t> batch_of(const ProgramTile<3>& at) { return at.batch; }
-
-  Tile<A, BM, BN> by_hook(const Tile<A, BM, BN>& sum, const ProgramTile<Rank>& at) const {
-    const Scalar<std::int64_t> batch = batch_of(at) + Scalar<std::int64_t>(next_[0]);
-    const Handle values[] = {sum.record(), batch.record(), at.m.record(), at.n.record()};
-    return Tile<A, BM, BN>(detail::record_hook(*hook_, values, next_ + 1, "ops::matmul: the epilogue"));
-  }
-
-  const detail::Hook* hook_;
-  const Handle* next_;
-  ErasedView<A, Rank> a_, b_;
-  detail::ProductEpilogue<A, 1, Rank> epilogue_;
-};
+// The parameters are a, b, and those of MatmulResult.
+template <class A, int Rank> void record_product(const OpVariant& v, const Handle* next) {
+  const ErasedView<A, Rank> a(*next++), b(*next++);
+  const detail::MatmulResult<A, Rank> result(v, next);
+  expects(a.cols() == b.rows(), "a's columns and b's rows");
+  expects(a.rows() == result.c().rows(), "a's rows and c's rows");
+  expects(b.cols() == result.c().cols(), "b's columns and c's columns");
+  const auto at = detail::ProgramTile<Rank>::of(result.c());
+  result.store(for_range(BK, a.cols(), zeros<A>(BM, BN),
+                         [&](auto k, auto sum) {
+                           return detail::dot_erased(at.tile(a, at.m, k).load_as_stored(),
+                                                     at.tile(b, k, at.n).load_as_stored(), sum,
+                                                     result.dot_options());
+                         }),
+               at);
+}
 
 template <int Rank> void matmul_body(const OpVariant& v, const Handle* arguments) {
-  detail::with_sum_type(v, [&]<class A>(A) { Matmul<A, Rank>(v, arguments).record(); });
+  detail::with_sum_type(v, [&]<class A>(A) { record_product<A, Rank>(v, arguments); });
 }
 
 } // namespace
@@ -107,15 +58,7 @@ namespace {
 
 constinit const detail::OpKernel batched_kernel("matmul_batched", matmul_body<3>);
 
-// A product after the checks.
-struct Product : detail::EpilogueArguments { // with c
-  Array a, b;
-  OpVariant variant;
-  const Input* views; // of the user's epilogue
-  std::int64_t first_batch = 0;
-
-  std::array<Array*, 5> batched() { return {&c, &a, &b, &times, &residual}; } // without the bias
-};
+using Product = detail::MatmulCall;
 
 // The names of the operands in errors.
 struct Names {
@@ -128,8 +71,8 @@ void check_dtypes(const detail::Checks& check, const Names& names, const Product
   if (p.variant.compute == DType::I32) {
     check.that(p.a.dtype == p.b.dtype && is_small_integer(p.a.dtype),
                "a product of integers takes two tensors of i8 or two of u8; convert one of them");
-    check.that((p.options & ~(detail::matmul_beta | detail::matmul_tf32)) == 0 &&
-                   (p.beta == 0 || p.beta == 1),
+    constexpr auto without_effect = detail::matmul_tf32 | detail::matmul_fixed_order;
+    check.that((p.options & ~(detail::matmul_beta | without_effect)) == 0 && (p.beta == 0 || p.beta == 1),
                "a product of integers has no epilogue but beta = 1; compute it afterwards");
     return;
   }
@@ -149,16 +92,19 @@ bool batch_is_rows(Product& p) {
   return true;
 }
 
-void launch(const detail::StreamAt& at, const Product& p) {
+void launch(const Names& names, const detail::StreamAt& at, const Product& p) {
   const int rows = p.c.rank - 2, columns = p.c.rank - 1;
   const std::int64_t m = p.c.extents[rows], n = p.c.extents[columns], k = p.a.extents[p.a.rank - 1];
+  if (rows == 0) {
+    const std::int64_t part = detail::split_part(at.stream.device(), p.a.dtype, m, n, k, p.options);
+    if (part != 0) return detail::launch_split(names.op, at, p, part);
+  }
   detail::OpArguments list{p.a, p.b};
-  p.add_to(list, p.variant.compute);
-  if (p.variant.hook) list.add(p.first_batch);
-  for (int i = 0; p.variant.hook && i < p.variant.hook->view_count; ++i)
-    list.add(p.views[i]);
+  p.add_result(list);
   std::optional<Config> config;
-  if (rows == 0) config = detail::known_config("matmul", at, {m, n, k}, {&p.a, &p.b, &p.c});
+  // Configs that were tuned differ between numbers of rows, also in the step of K.
+  if (rows == 0 && !p.has(detail::matmul_fixed_order))
+    config = detail::known_config("matmul", at, {m, n, k}, {&p.a, &p.b, &p.c});
   if (!config) config = matmul_config(at.stream.device(), p.a.dtype, m, n, k);
   (rows == 0 ? detail::matmul_kernel : batched_kernel).launch(at, *config, p.variant, list);
 }
@@ -195,7 +141,7 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
     for (int i = 0; i < hook->view_count; ++i)
       check.apart_or_same(c_arg, {"a tensor of the epilogue", views[i].array()});
   }
-  if (p.c.rank == 2) return launch(at, p);
+  if (p.c.rank == 2) return launch(names, at, p);
   if (p.c.size() == 0) return;
   const auto order =
       hook ? detail::MergeOrder::as_given : detail::MergeOrder::by_stride; // at.batch counts them
@@ -203,9 +149,9 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   if (batches == 1 && !hook && (p.c.extents[0] == 1 || batch_is_rows(p))) {
     for (Array* x : p.batched())
       detail::drop_axis(*x, x != &p.b && x->extents[1] == 1 && x->extents[0] != 1 ? 1 : 0);
-    return launch(at, p);
+    return launch(names, at, p);
   }
-  detail::launch_batches(p, 2, [&](const Product& part) { launch(at, part); });
+  detail::launch_batches(p, 2, [&](const Product& part) { launch(names, at, part); });
 }
 
 } // namespace

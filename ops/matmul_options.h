@@ -15,6 +15,9 @@ struct MatmulOptions {
   Input bias = {}, times = {}, residual = {};
   // How factors of f32 are multiplied; of no effect on other dtypes. CPUs always multiply as with ieee.
   Precision precision = Precision::ieee;
+  // Whether a row's bits depend only on the row, b and the other arguments in the row, but not on the number of
+  // rows, its place, the batch, or the number of threads.
+  bool batch_invariant = false;
 };
 
 } // namespace kiln::ops

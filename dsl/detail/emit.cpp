@@ -135,6 +135,11 @@ Handle emit(Opcode code, HandleSpan operands, const TypeInfo& result, AttributeL
   return r.handle(r.effect(code, std::move(values), {to_type(result)}, attributes)->result());
 }
 
+Handle emit_dot(HandleSpan operands, const TypeInfo& result, const char* precision, const char* sum_order) {
+  if (!sum_order) return emit(Opcode::Dot, operands, result, {{"precision", 0, precision}});
+  return emit(Opcode::Dot, operands, result, {{"precision", 0, precision}, {"sum_order", 0, sum_order}});
+}
+
 void emit_effect(Opcode code, HandleSpan operands, AttributeList attributes) {
   Recording& r = recording(ir::name(code));
   r.effect(code, use_all(r, operands), {}, attributes);

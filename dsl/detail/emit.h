@@ -88,6 +88,8 @@ Handle emit_float(DType t, double value);
 // Records an operation with one result. If an equal pure operation was recorded before, in this region or in
 // one around it, its result is returned instead.
 Handle emit(ir::Opcode code, HandleSpan operands, const TypeInfo& result, AttributeList attributes = {});
+// Records a dot with these values of its attributes. `sum_order` is null for any order.
+Handle emit_dot(HandleSpan operands, const TypeInfo& result, const char* precision, const char* sum_order);
 // Records an operation without results.
 void emit_effect(ir::Opcode code, HandleSpan operands, AttributeList attributes = {});
 // Casts the operands to `compute` (except conditions and pointers), broadcasts them to the shape of the

@@ -12,6 +12,7 @@ constexpr std::string_view rmw_kinds[] = {"add", "min", "max", "and", "or", "xor
 constexpr std::string_view orders[] = {"relaxed", "acquire", "release", "acq_rel"};
 constexpr std::string_view scopes[] = {"cta", "gpu", "sys"};
 constexpr std::string_view precisions[] = {"ieee", "tf32", "bf16x3"};
+constexpr std::string_view sum_orders[] = {"any", "fixed"};
 
 // The rules are sorted by operation, so that attributes_of can search them.
 constexpr auto rules = [] {
@@ -62,6 +63,7 @@ constexpr auto rules = [] {
       {Opcode::AtomicCas, "order", Text, optional, orders},
       {Opcode::AtomicCas, "scope", Text, optional, scopes},
       {Opcode::Dot, "precision", Text, optional, precisions},
+      {Opcode::Dot, "sum_order", Text, optional, sum_orders},
       {Opcode::Reduce, "axis", Integer, required},
       {Opcode::Reduce, "kind", Text, optional},
       {Opcode::Scan, "axis", Integer, required},

@@ -73,7 +73,7 @@ OpVariant attention_variant(const Checks& check, const AttentionOptions& options
                     (options.alignment == CausalAlignment::last ? at_last : 0) |
                     (options.window_before >= 0 ? before : 0) | (options.window_after >= 0 ? after : 0) |
                     (options.soft_cap > 0 ? soft_cap : 0) | (options.sinks.given() ? sinks : 0) |
-                    (options.dropout > 0 ? dropout : 0);
+                    (options.dropout > 0 ? dropout : 0) | (options.batch_invariant ? fixed_order : 0);
   variant.hook = hooks.score, variant.mask = hooks.mask;
   return variant;
 }

@@ -19,8 +19,8 @@ namespace kiln::ops::detail {
 // Options of the kernels. With at_last, the last query is at the last key; otherwise query i is at key i.
 namespace attention_option {
 inline constexpr std::uint32_t causal = 1, at_last = 2, before = 4, after = 8, soft_cap = 16, sinks = 32,
-                               dropout = 64;
-inline constexpr std::uint32_t first_own = 128; // kernels have options of their own from this bit on
+                               dropout = 64, fixed_order = 128;
+inline constexpr std::uint32_t first_own = 256; // kernels have options of their own from this bit on
 } // namespace attention_option
 
 // A block of scores of one batch and head: its first query and its first key.
@@ -56,7 +56,10 @@ public:
 
   // The scaled products of blocks of queries and keys.
   template <class Queries, class Keys> Scores products(const Queries& queries, const Keys& keys) const {
-    return dot_erased(queries, trans(keys), zeros<A>(QUERIES, KEYS)) * scale_;
+    return dot_erased(queries, trans(keys), zeros<A>(QUERIES, KEYS), dot_options()) * scale_;
+  }
+  DotOptions dot_options() const {
+    return {.order = has(attention_option::fixed_order) ? SumOrder::fixed : SumOrder::any};
   }
   // The scores that are exponentiated.
   Scores score(const Scores& products, const AttentionBlock& at) const {

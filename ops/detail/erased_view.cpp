@@ -35,7 +35,7 @@ Handle transposed_stored(Handle tile) {
                 {{"order", 2, nullptr, order}});
 }
 
-Handle record_dot(Handle a, Handle b, Handle sum, const TypeInfo& result, Precision precision) {
+Handle record_dot(Handle a, Handle b, Handle sum, const TypeInfo& result, DotOptions options) {
   const DType x = a.value->type.dtype, y = b.value->type.dtype;
   const bool wide = x == DType::F64 || y == DType::F64 || result.dtype == DType::F64;
   if (x != y || wide) {
@@ -43,8 +43,8 @@ Handle record_dot(Handle a, Handle b, Handle sum, const TypeInfo& result, Precis
     a = emit_cast(a, both);
     b = emit_cast(b, both);
   }
-  return emit(ir::Opcode::Dot, {a, b, sum}, result,
-              {{"precision", 0, precision_names[static_cast<int>(precision)]}});
+  return emit_dot({a, b, sum}, result, precision_names[static_cast<int>(options.precision)],
+                  sum_order_names[static_cast<int>(options.order)]);
 }
 
 } // namespace kiln::ops::detail

@@ -89,15 +89,18 @@ private:
 };
 
 // Records sum + dot(a, b). Tiles of different dtypes, and all if the sum is of f64, are cast to the dtype
-// that both fit: f32 or f64. `precision` is for factors of f32.
-Handle record_dot(Handle a, Handle b, Handle sum, const kiln::detail::TypeInfo& result, Precision precision);
+// that both fit: f32 or f64. The precision is for factors of f32.
+struct DotOptions {
+  Precision precision = Precision::ieee;
+  SumOrder order = SumOrder::any;
+};
+Handle record_dot(Handle a, Handle b, Handle sum, const kiln::detail::TypeInfo& result, DotOptions options);
 template <class A, class M, class K, class N, auto... D>
 Tile<A, D...> dot_erased(const StoredTile<kiln::detail::Shape<M, K>>& a,
                          const StoredTile<kiln::detail::Shape<K, N>>& b, const Tile<A, D...>& sum,
-                         Precision precision = Precision::ieee) {
+                         DotOptions options = {}) {
   return Tile<A, D...>(record_dot(a.handle, b.handle, sum.record(),
-                                  kiln::detail::type_info<A, kiln::detail::shape_t<Tile<A, D...>>>,
-                                  precision));
+                                  kiln::detail::type_info<A, kiln::detail::shape_t<Tile<A, D...>>>, options));
 }
 
 template <class A, int Rank> class ErasedView {

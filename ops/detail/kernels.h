@@ -21,10 +21,12 @@ inline constexpr std::uint32_t norm_centred = 1, norm_gamma = 2, norm_beta = 4, 
 // --- Products ----------------------------------------------------------------------------------------------
 
 // a, b, bias, times, residual, c, alpha, beta: those that the options name, and a, b and c. The lowest two
-// bits of the options are the activation, and matmul_tf32 is the precision of f32 factors. Of matrices.
+// bits of the options are the activation, matmul_tf32 is the precision of f32 factors, and matmul_fixed_order
+// the order of sums. Of matrices.
 extern const OpKernel matmul_kernel;
 inline constexpr std::uint32_t matmul_activation = 3, matmul_bias = 4, matmul_times = 8, matmul_residual = 16,
-                               matmul_alpha = 32, matmul_beta = 64, matmul_tf32 = 128;
+                               matmul_alpha = 32, matmul_beta = 64, matmul_tf32 = 128,
+                               matmul_fixed_order = 256;
 
 // --- Attention ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ EpilogueArguments::EpilogueArguments(const MatmulOptions& o, const Input& bias_,
     : options(static_cast<std::uint32_t>(o.activation) | (bias_.given() ? matmul_bias : 0) |
               (o.times.given() ? matmul_times : 0) | (o.residual.given() ? matmul_residual : 0) |
               (o.alpha != 1 ? matmul_alpha : 0) | (o.beta != 0 ? matmul_beta : 0) |
-              (o.precision == Precision::tf32 && !device.is_cpu() ? matmul_tf32 : 0)),
+              (o.precision == Precision::tf32 && !device.is_cpu() ? matmul_tf32 : 0) |
+              (o.batch_invariant ? matmul_fixed_order : 0)),
       bias(bias_.given() ? bias_.array() : c_.array()), times(o.times.given() ? o.times.array() : c_.array()),
       residual(o.residual.given() ? o.residual.array() : c_.array()), c(c_.array()), alpha(o.alpha),
       beta(o.beta) {}

@@ -12,6 +12,11 @@
 
 namespace kiln::ops::detail {
 
+inline DotOptions dot_options_of(std::uint32_t options) {
+  return {options & matmul_tf32 ? Precision::tf32 : Precision::ieee,
+          options & matmul_fixed_order ? SumOrder::fixed : SumOrder::any};
+}
+
 // The part of a kernel's parameters that an epilogue uses: bias, times, residual, c, alpha, beta, of which all
 // but c are optional. `Bias` and `Result` are the ranks of the bias and of the others.
 template <class A, int Bias, int Result> struct ProductEpilogue {
@@ -21,7 +26,7 @@ template <class A, int Bias, int Result> struct ProductEpilogue {
         residual(take<ErasedView<A, Result>>(matmul_residual, next)), c(*next++),
         alpha(take<Scalar<A>>(matmul_alpha, next)), beta(take<Scalar<A>>(matmul_beta, next)) {}
 
-  Precision precision() const { return options & matmul_tf32 ? Precision::tf32 : Precision::ieee; }
+  DotOptions dot_options() const { return dot_options_of(options); }
   // The result for a tile of a b. `bias_tile` and `place` give the tiles of the bias and of the other views.
   template <class B, class P>
   Tile<A, BM, BN> finished(Tile<A, BM, BN> t, const B& bias_tile, const P& place) const {

@@ -228,6 +228,7 @@ void KernelGenerator::dot() {
   if (chance(50)) operands.push_back(value_of(Type::tile(sum, with(m, n))));
   Op* op = build_.create(Opcode::Dot, operands, {Type::tile(sum, with(m, n))});
   if (t == DType::F32 && chance(30)) op->set("precision", std::string("ieee"));
+  if (chance(30)) op->set("sum_order", std::string("fixed"));
   add(op->result());
 }
 

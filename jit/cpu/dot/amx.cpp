@@ -76,10 +76,18 @@ struct AmxKernel {
     Value* direct = b.CreateAnd(whole, b.CreateNot(rounds));
     Value* place = b.CreateSelect(direct, c, buffer);
     Value* stride = b.CreateSelect(direct, c_stride, b.getInt64(2 * row_bytes));
-    Value* loads = b.CreateAnd(whole, accumulate);
+    Value *loads = b.CreateAnd(whole, accumulate), *from = c, *from_stride = c_stride;
+    if (plan.begins_with_c()) {
+      emit_if(b, b.CreateAnd(accumulate, b.CreateNot(whole)), [&] { copy_c(buffer); });
+      loads = accumulate;
+      from = b.CreateSelect(whole, c, buffer);
+      from_stride = b.CreateSelect(whole, c_stride, b.getInt64(2 * row_bytes));
+      accumulate = b.getFalse(); // the sums that are stored include C
+    }
     emit_if_else(
-        b, b.CreateICmpSGT(m, b.getInt64(amx_tile_rows)), [&] { multiply(2, loads, place, stride); },
-        [&] { multiply(1, loads, place, stride); });
+        b, b.CreateICmpSGT(m, b.getInt64(amx_tile_rows)),
+        [&] { multiply(2, loads, from, from_stride, place, stride); },
+        [&] { multiply(1, loads, from, from_stride, place, stride); });
     emit_if(b, b.CreateNot(direct), [&] {
       auto store = [&] {
         store_columns(buffer, [&](Value* sum, Value* row, int v, Value* mask) {
@@ -93,14 +101,14 @@ struct AmxKernel {
   }
 
   // Multiplies rows that fill one or two tiles, of which the last may be configured with fewer rows.
-  void multiply(int halves, Value* loads, Value* place, Value* stride) {
+  void multiply(int halves, Value* loads, Value* from, Value* from_stride, Value* place, Value* stride) {
     auto move = [&](llvm::Intrinsic::ID id, Value* at, Value* row_stride) {
       each_sum(halves, [&](int tile, int i, int j) {
         tile_memory(id, tile, tile_address(at, row_stride, i, j), row_stride);
       });
     };
     emit_if_else(
-        b, loads, [&] { move(llvm::Intrinsic::x86_tileloadd64, c, c_stride); },
+        b, loads, [&] { move(llvm::Intrinsic::x86_tileloadd64, from, from_stride); },
         [&] {
           each_sum(halves, [&](int tile, int, int) { tile_operation(llvm::Intrinsic::x86_tilezero, tile); });
         });
@@ -129,6 +137,21 @@ struct AmxKernel {
       }
     });
     move(llvm::Intrinsic::x86_tilestored64, place, stride);
+  }
+
+  // Copies the first m rows and n columns of C to a buffer of whole tiles.
+  void copy_c(Value* buffer) {
+    Value* none = llvm::Constant::getNullValue(vector_of_sums());
+    emit_for(b, b.getInt64(0), m, 1, [&](Value* row) {
+      for (int v = 0; v < 2; ++v) {
+        Value* mask = lanes_below(b, b.CreateSub(n, b.getInt64(static_cast<std::uint64_t>(v * plan.lanes))),
+                                  plan.lanes);
+        Value* old = b.CreateMaskedLoad(vector_of_sums(), at_row(c, c_stride, row, v * row_bytes),
+                                        llvm::Align(4), mask, none);
+        b.CreateAlignedStore(old, at_row(buffer, b.getInt64(2 * row_bytes), row, v * row_bytes),
+                             llvm::Align(64));
+      }
+    });
   }
 
   // Prefetches rows of B's sliver for the next step, both tiles of each, between the products of this step.
@@ -241,8 +264,8 @@ llvm::Function* amx_routine(Builder& b, const Plan& plan) {
   llvm::SmallVector<llvm::Type*, 14> parameters = {ptr, i64, ptr,           ptr, i64, i64,
                                                    i64, i64, b.getInt1Ty(), ptr, i64};
   if (plan.shape.rounds) parameters.append({ptr, i64});
-  return routine(b, name + (plan.shape.rounds ? ".rounds" : ""), parameters,
-                 [&](llvm::Function* f) { AmxKernel(b, plan, f).build(); });
+  return routine(b, name + (plan.shape.rounds ? ".rounds" : "") + (plan.begins_with_c() ? ".fixed" : ""),
+                 parameters, [&](llvm::Function* f) { AmxKernel(b, plan, f).build(); });
 }
 
 } // namespace kiln::cpu::dot

@@ -62,6 +62,8 @@ struct DotShape {
   DotStrides a_strides = DotStrides::Any;
   DotStrides b_strides = DotStrides::Any;
   bool rounds = false; // the sums may be stored rounded to bf16 (DotOperands::rounded)
+  // The order of sums does not depend on m: they begin with C, and products are added in the order of K.
+  bool fixed_order = false;
 };
 
 // The element type of C: f64 if either operand is f64, f32 for other floats, i32 for i8 and u8. Throws

@@ -256,7 +256,11 @@ struct Microkernel {
       signs = b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(c_element, corrections, vectors * lanes),
                                   c_align);
 
-    const State first{b.getInt64(0), panel, repeated(start, rows)};
+    State first{b.getInt64(0), panel, repeated(start, rows)};
+    if (plan.begins_with_c()) {
+      first.sums = old_sums(first.sums, accumulate, c, c_stride, m, n, spill);
+      accumulate = b.getFalse();
+    }
     auto one_step = [&](const State& at) {
       if (plan.streams_b() || packs)
         prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::L2);
@@ -324,6 +328,61 @@ struct Microkernel {
           store_ragged(c, c_stride, spill, m, n, accumulate);
         });
     b.CreateRetVoid();
+  }
+
+  // The sums so far, from C if `accumulate`. Rows beyond m repeat the last one.
+  llvm::SmallVector<Value*, 32> old_sums(llvm::ArrayRef<Value*> zeros, Value* accumulate, Value* c,
+                                         Value* c_stride, Value* m, Value* n, Value* spill) {
+    llvm::SmallVector<Value*, 32> sums;
+    llvm::BasicBlock *before = b.GetInsertBlock(), *loads = new_block(b, "c.load"), *done = new_block(b, "c");
+    b.CreateCondBr(accumulate, loads, done);
+    b.SetInsertPoint(loads);
+    if (plan.target.has_masks())
+      load_masked(sums, c, c_stride, m, n);
+    else
+      load_by_element(sums, c, c_stride, m, n, spill);
+    llvm::BasicBlock* loaded = b.GetInsertBlock();
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      llvm::PHINode* phi = b.CreatePHI(c_vector, 2);
+      phi->addIncoming(zeros[i], before);
+      phi->addIncoming(sums[i], loaded);
+      sums[i] = phi;
+    }
+    return sums;
+  }
+
+  void load_masked(llvm::SmallVector<Value*, 32>& sums, Value* c, Value* c_stride, Value* m, Value* n) {
+    Value* last_row = b.CreateSub(m, b.getInt64(1));
+    for (int r = 0; r < plan.mr; ++r) {
+      Value* row =
+          row_of(c, c_element, c_stride, smin(b, b.getInt64(static_cast<std::uint64_t>(r)), last_row));
+      for (int v = 0; v < plan.vectors; ++v) {
+        Value* mask = lanes_below(b, b.CreateSub(n, b.getInt64(v * plan.lanes)), plan.lanes);
+        Value* address = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(v * plan.lanes));
+        sums.push_back(
+            b.CreateMaskedLoad(c_vector, address, c_align, mask, llvm::Constant::getNullValue(c_vector)));
+      }
+    }
+  }
+
+  // Copies the elements to `spill`, since vectors would reach beyond a ragged tile.
+  void load_by_element(llvm::SmallVector<Value*, 32>& sums, Value* c, Value* c_stride, Value* m, Value* n,
+                       Value* spill) {
+    const int size = plan.mr * plan.nr() * size_of(plan.accumulator);
+    b.CreateMemSet(spill, b.getInt8(0), static_cast<std::uint64_t>(size), llvm::Align(16));
+    emit_for(b, b.getInt64(0), m, 1, [&](Value* r) {
+      Value *from = row_of(c, c_element, c_stride, r),
+            *to = row_of(spill, c_element, b.getInt64(plan.nr()), r);
+      emit_for(b, b.getInt64(0), n, 1, [&](Value* j) {
+        Value* x = b.CreateAlignedLoad(c_element, b.CreateGEP(c_element, from, j), c_align);
+        b.CreateAlignedStore(x, b.CreateGEP(c_element, to, j), c_align);
+      });
+    });
+    for (int i = 0; i < plan.mr * plan.vectors; ++i)
+      sums.push_back(b.CreateAlignedLoad(
+          c_vector, b.CreateConstGEP1_64(c_vector, spill, static_cast<std::uint64_t>(i)), llvm::Align(16)));
   }
 
   // Prefetches rows of B. They come from memory, pages apart, where the hardware does not prefetch; or from

@@ -11,8 +11,9 @@ namespace kiln::cpu::dot {
 //
 // 1 <= m <= MR, 1 <= n <= NR, k >= 1. If the panel has groups, k and the row stride of b count groups; the
 // row stride of a counts elements. Columns of a and b are contiguous. Row p of b must be readable for all NR
-// columns. Rows of a beyond m and columns of c beyond n are not accessed. If the plan shifts A, `corrections`
-// is what corrections_routine wrote. With `packs`, the routine reads b as it is in memory, whole groups of
+// columns. Rows of a beyond m and columns of c beyond n are not accessed. With `accumulate`, sums are added to
+// C, or begin with it if the plan says so. If the plan shifts A, `corrections` is what corrections_routine
+// wrote. With `packs`, the routine reads b as it is in memory, whole groups of
 // its rows and all NR columns, with b_row_stride counting elements, and stores it to `packed` as [k][NR];
 // without, `packed` is ignored.
 llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs = false);

@@ -75,17 +75,20 @@ Blocking blocking(const Plan& plan) {
   return plan.amx ? amx_blocking(plan) : plan.blocks_rows ? row_blocking(plan) : l2_blocking;
 }
 
-} // namespace
-
+// Whether a product of m rows and vectors_of_n vectors of columns uses AMX. For fewer rows, reading B in
+// place is as fast; but AMX adds in an order of its own.
 bool multiplies_with_amx(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
   const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
                    : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
                                                       : false;
-  return can && m >= tuning::min_amx_rows && vectors_of_n >= tuning::min_amx_vectors &&
-         plan.lanes == amx_tile_rows;
+  const bool large = m >= tuning::min_amx_rows && vectors_of_n >= tuning::min_amx_vectors;
+  return can && (large || plan.begins_with_c()) && plan.lanes == amx_tile_rows;
 }
 
+} // namespace
+
 bool outer_products_possible(const Plan& plan) {
+  if (plan.begins_with_c() && plan.panel == PanelKind::Bf16Pairs) return false;
   return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
          plan.shape.b_strides != DotStrides::UnitOuter;
 }
@@ -100,7 +103,7 @@ std::int64_t most_inner_rows(const Plan& plan) {
 }
 
 bool inner_products_possible(const Plan& plan) {
-  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
+  return !plan.begins_with_c() && plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
          plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;
 }
 
@@ -174,7 +177,7 @@ std::string Plan::tile_name() const {
   if (panel == PanelKind::I8Quads)
     kind += std::string(shape.a == DType::U8 ? ".u8" : ".i8") + (shape.b == DType::U8 ? ".u8" : ".i8");
   return kind + "." + std::to_string(mr) + "x" + std::to_string(nr()) + "." + isa_name(target) +
-         (streams_b() ? ".skinny" : "");
+         (streams_b() ? ".skinny" : "") + (begins_with_c() ? ".fixed" : "");
 }
 
 } // namespace kiln::cpu::dot

@@ -64,6 +64,10 @@ struct Plan {
   }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
+  // Whether sums begin with C, so that they do not depend on chunks of K. Sums of integers are exact in any
+  // order.
+  bool begins_with_c() const { return shape.fixed_order && accumulator != DType::I32; }
+
   // Whether A is shifted by 128. x86's dot product of bytes multiplies unsigned by signed bytes. Where both
   // operands have the same signedness, 128 is added to or subtracted from each element of A, and the sums are
   // corrected by 128 times the column sums of B.
@@ -85,9 +89,6 @@ inline constexpr std::int64_t amx_extent =
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
-// Whether a product of m rows and vectors_of_n vectors of columns uses AMX. For fewer rows, reading B in
-// place is as fast.
-bool multiplies_with_amx(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
 
 // Skinny products (few_rows.h): the largest number of rows of A for which outer and inner products are faster
 // than packing. Beyond 8 rows, outer products spend more time on loads and stores of C than on reading B;
@@ -96,7 +97,8 @@ std::int64_t most_outer_rows(const Plan& plan);
 std::int64_t most_inner_rows(const Plan& plan);
 
 // Whether a plan's products may be computed as outer or as inner products. Outer products need A as
-// accumulator elements.
+// accumulator elements. In a fixed order, inner products are excluded, since they add up lanes, and so are
+// outer products where tall products multiply pairs.
 bool outer_products_possible(const Plan& plan);
 bool inner_products_possible(const Plan& plan);
 

@@ -191,7 +191,8 @@ DotShape KernelEmitter::dot_shape(const ir::Op& dot) {
           .b = dot.operand(1)->type.dtype,
           .m = a[a.size() - 2],
           .n = b.back(),
-          .k = a.back()};
+          .k = a.back(),
+          .fixed_order = dot.text("sum_order", "any") == "fixed"};
 }
 
 Values KernelEmitter::constants(const std::vector<std::int64_t>& numbers) {

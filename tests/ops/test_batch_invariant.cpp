@@ -1,0 +1,172 @@
+// Checks that with batch_invariant the bits of a row depend neither on the rows around it, their number and
+// their place, nor on the number of threads.
+#include "left_out.h"
+#include "strided.h"
+
+#include <kiln/kiln.h>
+
+#include <cstdio>
+#include <string>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+// How many rows a batch has: one, few, or many.
+std::int64_t batch_size(Random& random) {
+  if (random.integer(0, 2) == 0) return random.integer(1, 5);
+  return random.integer(1, test_device().is_cpu() ? 300 : 80);
+}
+
+template <class T, class... N> auto random_tensor(Random& random, N... extents) {
+  auto t = Tensor<T, sizeof...(N)>::zeros({extents...});
+  for (T& x : t)
+    x = from_double<T>(random.uniform(-1, 1));
+  return t;
+}
+
+using Bits = std::vector<unsigned char>;
+
+template <class T, int R> void append(Bits& bits, const TensorView<T, R>& x) {
+  for (std::int64_t i = 0; i < x.extent(0); ++i)
+    if constexpr (R > 1) {
+      append(bits, x.select(0, i));
+    } else {
+      const auto* first = reinterpret_cast<const unsigned char*>(&x(i));
+      bits.insert(bits.end(), first, first + sizeof(T));
+    }
+}
+template <class T, int R> Bits bits_of(const TensorView<T, R>& x) {
+  Bits bits;
+  append(bits, x);
+  return bits;
+}
+
+// compute(first, count) computes `count` rows of a result from `first` on, and row(i) is row i of the result.
+// Checks that the bits of a row are the same in batches of any size, and alone.
+template <class Compute, class Row>
+void check_batches(Random& random, std::int64_t rows, const Compute& compute, const Row& row) {
+  compute(0, rows);
+  std::vector<Bits> expected;
+  for (std::int64_t i = 0; i < rows; ++i)
+    expected.push_back(bits_of(row(i)));
+  for (int batch = 0; batch < 4; ++batch) {
+    const std::int64_t count = batch == 0 ? 1 : std::min(rows, batch_size(random)),
+                       first = random.integer(0, rows - count);
+    compute(first, count);
+    INFO("rows " << first << " to " << first + count - 1 << " of " << rows);
+    std::int64_t different = 0;
+    for (std::int64_t i = first; i < first + count; ++i)
+      different += bits_of(row(i)) != expected[static_cast<std::size_t>(i)];
+    CHECK(different == 0);
+  }
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("a row of a product does not depend on its batch", "", float, bf16, f16) {
+  using T = TestType;
+  Random random;
+  KILN_SEED(random);
+  for (int i = 0; i < rounds(4); ++i) {
+    const std::int64_t m = std::max<std::int64_t>(batch_size(random), 20), n = random.integer(1, 200),
+                       k = random.integer(0, 2) ? random.integer(1, 400) : random.integer(900, 2200);
+    const bool transposed = random.integer(0, 1);
+    INFO(m << " x " << n << " x " << k << (transposed ? ", b transposed" : ""));
+    const auto a = random_tensor<T>(random, m, k);
+    const auto b = random_tensor<T>(random, transposed ? n : k, transposed ? k : n);
+    const auto bias = random_tensor<float>(random, n);
+    auto c = Tensor<T, 2>::zeros({m, n});
+    const auto b_view = transposed ? b.view().transpose() : b.view();
+    check_batches(
+        random, m,
+        [&](std::int64_t first, std::int64_t count) {
+          on_test_device(
+              [&](Stream& stream, auto... v) {
+                ops::linear(stream, v..., {.activation = ops::Activation::silu, .batch_invariant = true});
+              },
+              a.view().slice(0, first, first + count), b_view, bias.view(),
+              c.view().slice(0, first, first + count));
+        },
+        [&](std::int64_t row) { return c.view().select(0, row); });
+  }
+}
+
+TEMPLATE_TEST_CASE("a row of a group's product does not depend on the groups", "", float, bf16) {
+  using T = TestType;
+  Random random;
+  KILN_SEED(random);
+  constexpr std::int64_t groups = 3;
+  for (int i = 0; i < rounds(3); ++i) {
+    const std::int64_t m = std::max<std::int64_t>(batch_size(random), 20), n = random.integer(1, 100),
+                       k = random.integer(1, 1200);
+    INFO(m << " x " << n << " x " << k);
+    const auto a = random_tensor<T>(random, m, k);
+    const auto b = random_tensor<T>(random, groups, k, n);
+    auto c = Tensor<T, 2>::zeros({m, n});
+    // All rows are of group 1, however many are in a call.
+    check_batches(
+        random, m,
+        [&](std::int64_t first, std::int64_t count) {
+          auto offsets = Tensor<std::int32_t, 1>::zeros({groups + 1});
+          offsets.data()[2] = offsets.data()[3] = static_cast<std::int32_t>(count);
+          on_test_device([&](Stream& stream,
+                             auto... v) { ops::grouped_matmul(stream, v..., {.batch_invariant = true}); },
+                         a.view().slice(0, first, first + count), b.view(), offsets.view(),
+                         c.view().slice(0, first, first + count));
+        },
+        [&](std::int64_t row) { return c.view().select(0, row); });
+  }
+}
+
+TEMPLATE_TEST_CASE("a query of attention does not depend on the other queries", "", float, bf16, f16) {
+  using T = TestType;
+  Random random;
+  KILN_SEED(random);
+  for (int i = 0; i < rounds(4); ++i) {
+    const std::int64_t heads = random.integer(1, 3), queries = std::max<std::int64_t>(batch_size(random), 20),
+                       keys = random.integer(1, test_device().is_cpu() ? 600 : 150),
+                       width = 16 * random.integer(1, 4), values = random.integer(1, 80);
+    INFO(heads << " heads, " << queries << " queries, " << keys << " keys, " << width << " and " << values);
+    const auto q = random_tensor<T>(random, heads, queries, width);
+    const auto k = random_tensor<T>(random, heads, keys, width),
+               v = random_tensor<T>(random, heads, keys, values);
+    auto o = Tensor<T, 3>::zeros({heads, queries, values});
+    ops::AttentionOptions options{.soft_cap = random.integer(0, 1) ? 3.0 : 0.0, .batch_invariant = true};
+    check_batches(
+        random, queries,
+        [&](std::int64_t first, std::int64_t count) {
+          on_test_device([&](Stream& stream, auto... x) { ops::attention(stream, x..., options); },
+                         q.view().slice(1, first, first + count), k.view(), v.view(),
+                         o.view().slice(1, first, first + count));
+        },
+        [&](std::int64_t row) { return o.view().select(1, row); });
+  }
+}
+
+TEMPLATE_TEST_CASE("a query of causal attention does not depend on those behind it", "", float, bf16) {
+  using T = TestType;
+  Random random;
+  KILN_SEED(random);
+  for (int i = 0; i < rounds(3); ++i) {
+    const std::int64_t tokens = std::max<std::int64_t>(batch_size(random), 20),
+                       width = 16 * random.integer(1, 4);
+    const auto q = random_tensor<T>(random, 2, tokens, width), k = random_tensor<T>(random, 2, tokens, width),
+               v = random_tensor<T>(random, 2, tokens, width);
+    auto o = Tensor<T, 3>::zeros({2, tokens, width});
+    const ops::AttentionOptions options{.causal = true,
+                                        .alignment = ops::CausalAlignment::last,
+                                        .window_before = random.integer(0, 1) ? random.integer(0, 100) : -1,
+                                        .batch_invariant = true};
+    INFO(tokens << " tokens, width " << width << ", window " << options.window_before);
+    check_batches(
+        random, tokens,
+        [&](std::int64_t first, std::int64_t count) { // `count` queries at the last keys
+          on_test_device([&](Stream& stream, auto... x) { ops::attention(stream, x..., options); },
+                         q.view().slice(1, first, first + count), k.view().slice(1, 0, first + count),
+                         v.view().slice(1, 0, first + count), o.view().slice(1, first, first + count));
+        },
+        [&](std::int64_t row) { return o.view().select(1, row); });
+  }
+}
