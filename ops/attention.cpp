@@ -140,6 +140,9 @@ Config detail::attention_config(Device device, std::int64_t queries, std::int64_
 
 namespace {
 
+// Stands for the number of queries in a config that must not depend on it.
+constexpr std::int64_t any_queries = 1 << 20;
+
 // A call after the checks. The arrays have rank 4 or more. lse has a last axis of one element.
 struct Call {
   Array q, k, v, o, lse;
@@ -162,12 +165,17 @@ void launch(const detail::StreamAt& at, const Call& c) {
   const bool masked = c.has(option::causal | option::before | option::after) || c.variant.mask;
   std::optional<Config> config;
   const bool tunable = (c.variant.options & ~option::causal) == 0 && !c.variant.hook && !c.variant.mask;
+  const bool fixed = c.has(option::fixed_order);
   if (tunable && width == values)
     config =
         detail::known_config(masked ? "attention_causal" : "attention", at,
                              {c.q.extents[0], c.q.extents[1], c.k.extents[1], queries, c.k.extents[2], width},
                              {&c.q, &c.k, &c.v, &c.o});
-  if (!config) config = detail::attention_config(at.stream.device(), queries, width, values, masked);
+  // On a GPU, the layouts of tiles, and with them the order of reductions, depend on the queries of a block.
+  const Device device = at.stream.device();
+  if (!config)
+    config = detail::attention_config(device, fixed && !device.is_cpu() ? any_queries : queries, width,
+                                      values, masked);
   attention_kernel.launch(at, *config, c.variant, list);
 }
 

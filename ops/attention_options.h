@@ -25,8 +25,8 @@ struct AttentionOptions {
   // backward pass with the same seed drops the same weights. lse does not depend on it.
   double dropout = 0;
   std::uint64_t seed = 0;
-  Input sinks = {};   // [heads]: the score of a further key for each head, whose value is zero
-  Output lse = {};    // [.., heads, queries]: the logarithm of the sum of exponentials
+  Input sinks = {}; // [heads]: the score of a further key for each head, whose value is zero
+  Output lse = {};  // [.., heads, queries]: the logarithm of the sum of exponentials
   // Whether a query's bits depend only on the query, the keys and values and the other options, but not on the
   // other queries, heads and batches, or on the number of threads. Of attention only.
   bool batch_invariant = false;

@@ -203,7 +203,8 @@ private:
     Rows new_total = total * factor + sum(weights, KEYS, keep);
     if (value_scales_) weights = weights * at.scales(*value_scales_);
     Tile<A, GROUP * QUERIES, VALUES> scaled = sums * factor;
-    return state(next, new_total, detail::dot_erased(detail::stored_as(product, weights), values, scaled, dots));
+    return state(next, new_total,
+                 detail::dot_erased(detail::stored_as(product, weights), values, scaled, dots));
   }
 
   const OpVariant variant_;

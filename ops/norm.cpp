@@ -223,16 +223,15 @@ void launch_norm(const Kernels& kernels, const detail::StreamAt& stream, std::ui
     const Grid grid = detail::strided_grid(x, config);
     return launch(kernels.strided, config, &grid);
   }
-  if (const auto narrow = detail::narrow_config(stream.stream.device(), {&x, &y, &residual, &sum})) {
+  if (const auto narrow =
+          detail::narrow_config(stream.stream.device(), {&x, &y, &residual, &sum}, options.batch_invariant)) {
     for (Array* a : {&x, &y, &residual, &sum})
       *a = detail::transposed(*a);
     return launch(kernels.narrow, *narrow, nullptr);
   }
   const bool plain = gamma.given() && beta.given() && !options.residual.given();
-  const auto c = kernels.tunable && plain
-                     ? detail::known_row_config(kernels.tunable, stream, variant.compute, {&x, &g, &b, &y})
-                     : detail::row_config(stream.stream.device(), x.extents[0], x.extents[1],
-                                          size_of(variant.compute), detail::rows_of_line(x));
+  const auto c = detail::known_row_config(plain ? kernels.tunable : nullptr, stream, variant.compute,
+                                          {&x, &g, &b, &y}, options.batch_invariant);
   launch(c.whole ? kernels.whole : kernels.looped, c.config, nullptr);
 }
 

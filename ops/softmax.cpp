@@ -132,9 +132,10 @@ void launch_softmax(const char* op, const detail::StreamAt& stream, const Input&
     const Grid grid = detail::strided_grid(x, config);
     return strided_kernel.launch(stream, config, variant, {x, y}, &grid);
   }
-  if (const auto narrow = detail::narrow_config(stream.stream.device(), {&x, &y}))
+  if (const auto narrow = detail::narrow_config(stream.stream.device(), {&x, &y}, options.batch_invariant))
     return narrow_kernel.launch(stream, *narrow, variant, {detail::transposed(x), detail::transposed(y)});
-  const auto c = detail::known_row_config("softmax", stream, variant.compute, {&x, &y});
+  const auto c =
+      detail::known_row_config("softmax", stream, variant.compute, {&x, &y}, options.batch_invariant);
   (c.whole ? detail::softmax_kernel : detail::softmax_looped_kernel)
       .launch(stream, c.config, variant, {x, y});
 }

@@ -28,6 +28,9 @@ namespace kiln::ops {
 
 struct SoftmaxOptions {
   int axis = -1; // counts from the last axis if negative
+  // Whether the bits of a row do not depend on the number of rows, if the layout is the same. Of softmax and
+  // log_softmax only.
+  bool batch_invariant = false;
 };
 
 void softmax(detail::StreamAt stream, const Input& x, const Output& y, SoftmaxOptions options = {});

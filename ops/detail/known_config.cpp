@@ -150,10 +150,11 @@ std::optional<Config> known_config(const char* kernel, const StreamAt& at,
 }
 
 RowConfig known_row_config(const char* kernel, const StreamAt& at, DType compute,
-                           std::initializer_list<const Array*> arrays) {
+                           std::initializer_list<const Array*> arrays, bool batch_invariant) {
   const Array& x = **arrays.begin();
-  const std::int64_t rows = x.extents[0], columns = x.extents[1];
-  const auto known = known_config(kernel, at, {rows, columns}, arrays);
+  const std::int64_t rows = batch_invariant ? any_rows : x.extents[0], columns = x.extents[1];
+  std::optional<Config> known;
+  if (kernel && !batch_invariant) known = known_config(kernel, at, {rows, columns}, arrays);
   if (!known) return row_config(at.stream.device(), rows, columns, size_of(compute), rows_of_line(x));
   return {known->get(whole_knob).value_or(1) != 0, without_whole(*known)};
 }

@@ -23,8 +23,9 @@ std::optional<Config> known_config(const char* kernel, const StreamAt& at,
                                    std::initializer_list<const Array*> arrays);
 
 // The same for a kernel on rows, of which the first array is the one that is read. If no config is known, it
-// returns the one of row_config. `compute` is the dtype in which the op computes.
+// returns the one of row_config. `compute` is the dtype in which the op computes. With `batch_invariant`, the
+// config does not depend on the number of rows, so that it is that of row_config; so is it without a kernel.
 RowConfig known_row_config(const char* kernel, const StreamAt& at, DType compute,
-                           std::initializer_list<const Array*> arrays);
+                           std::initializer_list<const Array*> arrays, bool batch_invariant);
 
 } // namespace kiln::ops::detail

@@ -13,7 +13,9 @@ namespace kiln::ops::detail {
 
 // BM and BN for kernels that take the transposed matrices, or none if the rows are long enough for vectors of
 // their own, if there are few of them, if they are not contiguous, or if the device is no CPU.
-std::optional<Config> narrow_config(Device device, std::initializer_list<const Array*> matrices);
+// With `batch_invariant`, few rows are no exception.
+std::optional<Config> narrow_config(Device device, std::initializer_list<const Array*> matrices,
+                                    bool batch_invariant);
 
 // The expectations of such a kernel about its transposed matrices: one tile has all elements of a row.
 template <class A> void expect_narrow(const ErasedView<A, 2>& x, const ErasedView<A, 2>& y) {

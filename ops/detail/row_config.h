@@ -16,6 +16,8 @@ struct RowConfig {
 // rows_of_line for the matrix that is read.
 RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes,
                      std::int64_t line_rows = 1);
+// Stands for the number of rows in a config that must not depend on it.
+inline constexpr std::int64_t any_rows = 1 << 20;
 // The number of rows that share the cache lines of a matrix: more than 1 if it is transposed.
 std::int64_t rows_of_line(const Array& x);
 

@@ -170,3 +170,34 @@ TEMPLATE_TEST_CASE("a query of causal attention does not depend on those behind 
         [&](std::int64_t row) { return o.view().select(1, row); });
   }
 }
+
+TEMPLATE_TEST_CASE("a row of softmax and norms does not depend on its batch", "", float, bf16) {
+  using T = TestType;
+  Random random;
+  KILN_SEED(random);
+  for (int i = 0; i < rounds(6); ++i) {
+    const std::int64_t m = std::max<std::int64_t>(batch_size(random), 20),
+                       n = random.integer(0, 1) ? random.integer(1, 130) : random.integer(1, 3000);
+    const auto x = random_tensor<T>(random, m, n), residual = random_tensor<T>(random, m, n);
+    const auto gamma = random_tensor<T>(random, n);
+    auto y = Tensor<T, 2>::zeros({m, n});
+    const int op = static_cast<int>(random.integer(0, 2));
+    INFO("op " << op << ", " << m << " rows of " << n);
+    check_batches(
+        random, m,
+        [&](std::int64_t first, std::int64_t count) {
+          on_test_device(
+              [&](Stream& stream, auto a, auto r, auto g, auto to) {
+                if (op == 0)
+                  ops::softmax(stream, a, to, {.batch_invariant = true});
+                else if (op == 1)
+                  ops::layernorm(stream, a, g, {}, to, {.residual = r, .batch_invariant = true});
+                else
+                  ops::rmsnorm(stream, a, g, to, {.batch_invariant = true});
+              },
+              x.view().slice(0, first, first + count), residual.view().slice(0, first, first + count),
+              gamma.view(), y.view().slice(0, first, first + count));
+        },
+        [&](std::int64_t row) { return y.view().select(0, row); });
+  }
+}
