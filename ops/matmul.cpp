@@ -137,6 +137,10 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   if (hook) {
     check.that(p.variant.compute == hook->compute,
                "a and b are of f64 and c is not, for which an epilogue has no tiles of f64; pass c of f64");
+    check.that(
+        (p.options & ~(detail::matmul_tf32 | detail::matmul_fixed_order)) == 0,
+        "an epilogue is given together with options that are part of it; of the options, only precision "
+        "and batch_invariant may be given, so compute the others in the epilogue");
     check.that(hook->view_count <= 8, "an epilogue takes at most 8 tensors; merge some of them");
     for (int i = 0; i < hook->view_count; ++i)
       check.apart_or_same(c_arg, {"a tensor of the epilogue", views[i].array()});
@@ -165,8 +169,8 @@ void linear(detail::StreamAt stream, const Input& x, const Input& weight, const 
   multiply({"ops::linear", "x", "weight", "y"}, stream, x, weight, y, bias, options);
 }
 void detail::matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c,
-                         const Hook& epilogue, const Input* views) {
-  multiply({"ops::matmul", "a", "b", "c"}, stream, a, b, c, {}, {}, &epilogue, views);
+                         const MatmulOptions& options, const Hook& epilogue, const Input* views) {
+  multiply({"ops::matmul", "a", "b", "c"}, stream, a, b, c, options.bias, options, &epilogue, views);
 }
 
 namespace {

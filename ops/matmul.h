@@ -92,14 +92,16 @@ template <class A> struct MatmulEpilogue {
   }
 };
 
-void matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c, const Hook& epilogue,
-                 const Input* views);
+void matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c,
+                 const MatmulOptions& options, const Hook& epilogue, const Input* views);
 
 } // namespace detail
 
+// Of the options, only the precision and batch_invariant may be given together with an epilogue.
 template <class C, class F, class... V>
   requires(std::is_class_v<F> && !std::is_convertible_v<const F&, const MatmulOptions&>)
-void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, const F&, const V&... views) {
+void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, const MatmulOptions& options,
+            const F&, const V&... views) {
   constexpr bool pure = detail::is_hook<F>;
   static_assert(pure,
                 "the epilogue of matmul has no captures: pass tensors after it, which it gets as views");
@@ -109,9 +111,15 @@ void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, cons
     using T = typename detail::OutputElement<std::remove_cvref_t<C>>::type;
     using Call = detail::MatmulEpilogue<std::conditional_t<std::is_same_v<T, double>, double, float>>;
     const Input list[] = {Input(views)..., Input()};
-    detail::matmul_with(stream, a, b, Output(std::forward<C>(c)),
+    detail::matmul_with(stream, a, b, Output(std::forward<C>(c)), options,
                         detail::hook_of<Call, F, detail::hook_view_t<V>...>, list);
   }
+}
+template <class C, class F, class... V>
+  requires(std::is_class_v<F> && !std::is_convertible_v<const F&, const MatmulOptions&>)
+void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, const F& epilogue,
+            const V&... views) {
+  matmul(stream, a, b, std::forward<C>(c), MatmulOptions(), epilogue, views...);
 }
 
 // Returns the config that matmul and linear use for a product of these extents if the tuner does not know
