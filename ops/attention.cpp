@@ -14,7 +14,9 @@ namespace kiln::ops {
 namespace {
 
 using detail::AttentionBlock;
+using detail::AttentionGrid;
 using detail::AttentionScores;
+using detail::AttentionTile;
 using detail::ErasedView;
 using detail::Handle;
 using detail::OpVariant;
@@ -22,8 +24,8 @@ namespace option = detail::attention_option;
 
 constexpr std::uint32_t has_lse = option::first_own;
 
-// The parameters are q, k, v, sinks, o, lse and those of AttentionScores. sinks and lse are optional. The
-// arrays have four axes: batches, heads, tokens and the width, which is 1 for lse.
+// The parameters are q, k, v, sinks, o, lse and those of AttentionGrid and AttentionScores. sinks and lse are
+// optional. The arrays have four axes: batches, heads, tokens and the width, which is 1 for lse.
 //
 // This is the algorithm of Dao et al., "FlashAttention" (arXiv 2205.14135): the sums so far are scaled when a
 // block of keys has a larger score. As long as the largest is -infinity, `shift` is 0, because
@@ -35,16 +37,15 @@ public:
   Attention(const OpVariant& v, const Handle* next)
       : variant_(v), q_(*next++), k_(*next++), v_(*next++),
         sinks_(take<ErasedView<A, 1>>(option::sinks, next)), o_(*next++),
-        lse_(take<ErasedView<A, 4>>(has_lse, next)), scores_(v, "ops::attention", q_, k_, next) {}
+        lse_(take<ErasedView<A, 4>>(has_lse, next)), at_(owned(next)),
+        scores_(v, "ops::attention", q_, k_, at_.sequence, next) {
+    q_ = at_.sequence.queries(q_), o_ = at_.sequence.queries(o_);
+    k_ = at_.sequence.keys(k_), v_ = at_.sequence.keys(v_);
+    if (lse_) lse_ = at_.sequence.queries(*lse_);
+  }
 
   void record() const {
-    expects(k_.extent(0) == q_.extent(0), "k's batches and q's");
-    expects(v_.extent(0) == q_.extent(0), "v's batches and q's");
-    expects(k_.extent(1) == v_.extent(1), "k's heads and v's");
-    expects(k_.extent(2) == v_.extent(2), "k's tokens and v's");
-    expects(q_.extent(3) == dim_size(WIDTH), "q's width and WIDTH");
-    expects(v_.extent(3) == dim_size(VALUES), "v's width and VALUES");
-    auto [batch, head, m] = program_tile(q_.view(), each, each, QUERIES);
+    const auto& [batch, head, m, sequence] = at_;
     Scalar<std::int64_t> key_head = head / (q_.extent(1) / k_.extent(1));
     const auto d = offset(WIDTH, 0);
     const auto e = offset(VALUES, 0);
@@ -89,12 +90,23 @@ private:
   template <class V> std::optional<V> take(std::uint32_t option, const Handle*& next) const {
     return variant_.options & option ? std::optional<V>(V(*next++)) : std::nullopt;
   }
+  AttentionTile<QUERIES> owned(const Handle*& next) const {
+    expects(k_.extent(0) == q_.extent(0), "k's batches and q's");
+    expects(v_.extent(0) == q_.extent(0), "v's batches and q's");
+    expects(k_.extent(1) == v_.extent(1), "k's heads and v's");
+    expects(k_.extent(2) == v_.extent(2), "k's tokens and v's");
+    expects(q_.extent(3) == dim_size(WIDTH), "q's width and WIDTH");
+    expects(v_.extent(3) == dim_size(VALUES), "v's width and VALUES");
+    const bool ragged = (variant_.options & option::ragged) != 0;
+    return AttentionGrid(ragged, q_.extent(2), k_.extent(2), next).tile_of_queries(q_);
+  }
 
   const OpVariant variant_;
   ErasedView<A, 4> q_, k_, v_;
   std::optional<ErasedView<A, 1>> sinks_;
   ErasedView<A, 4> o_;
   std::optional<ErasedView<A, 4>> lse_;
+  AttentionTile<QUERIES> at_;
   Scores scores_;
 };
 
@@ -160,6 +172,7 @@ void launch(const detail::StreamAt& at, const Call& c) {
   list.add_if(c.has(option::sinks), c.options.sinks);
   list.add(c.o);
   list.add_if(c.has(has_lse), c.lse);
+  detail::add_offsets(list, c.options);
   detail::add_scores_arguments(list, c.variant, c.options, c.hooks, c.q.extents[3], c.first_batch);
   const std::int64_t queries = c.q.extents[2], width = c.q.extents[3], values = c.v.extents[3];
   const bool masked = c.has(option::causal | option::before | option::after) || c.variant.mask;
@@ -173,10 +186,12 @@ void launch(const detail::StreamAt& at, const Call& c) {
                              {&c.q, &c.k, &c.v, &c.o});
   // On a GPU, the layouts of tiles, and with them the order of reductions, depend on the queries of a block.
   const Device device = at.stream.device();
+  const detail::RaggedBatches ragged(c.options);
   if (!config)
-    config = detail::attention_config(device, fixed && !device.is_cpu() ? any_queries : queries, width,
-                                      values, masked);
-  attention_kernel.launch(at, *config, c.variant, list);
+    config = detail::attention_config(
+        device, fixed && !device.is_cpu() ? any_queries : ragged.average(queries), width, values, masked);
+  const Grid grid = ragged.tiles(c.q, *config->get("QUERIES"));
+  attention_kernel.launch(at, *config, c.variant, list, ragged ? &grid : nullptr);
 }
 
 } // namespace
@@ -190,7 +205,7 @@ void detail::attention(StreamAt stream, const Input& q, const Input& k, const In
   check.writes({"o", c.o});
   for (const Argument& in : {Argument{"q", c.q}, {"k", c.k}, {"v", c.v}})
     check.apart({"o", c.o}, in);
-  if (options.sinks.given()) check.apart({"o", c.o}, {"sinks", options.sinks.array()});
+  check_apart_from_options(check, {"o", c.o}, options);
   if (options.lse.given()) {
     c.lse = options.lse.array();
     check_lse(check, c.lse, c.q);
@@ -198,6 +213,7 @@ void detail::attention(StreamAt stream, const Input& q, const Input& k, const In
     check.apart({"o", c.o}, {"lse", c.lse});
     for (const Argument& in : {Argument{"q", c.q}, {"k", c.k}, {"v", c.v}})
       check.apart({"lse", c.lse}, in);
+    check_apart_from_options(check, {"lse", c.lse}, options);
     c.lse = with_last_axis(c.lse);
   }
   c.variant = attention_variant(

@@ -57,26 +57,31 @@ public:
 };
 template <class T, class Begin> class AttentionIndex : public T {
 public:
-  AttentionIndex(const T& index, const Begin& begin) : T(index), offset(begin) {}
+  AttentionIndex(const T& index, const Begin& begin, const Scalar<std::int64_t>& first_token)
+      : T(index), offset(begin), first(first_token) {}
   T kiln_snapshot() const { return static_cast<const T&>(*this); }
   Begin offset;
+  Scalar<std::int64_t> first;
 };
 using AttentionQuery = AttentionIndex<Tile<std::int32_t, QUERIES, 1>, Offset<QUERIES>>;
 using AttentionKey = AttentionIndex<Tile<std::int32_t, 1, KEYS>, Offset<KEYS>>;
 
 namespace detail {
 
-// The place of a block, as the library passes it: batch, head, the first query and the first key.
+// The place of a block, as the library passes it: batch, head, the block's first query and first key, and the
+// tokens at which the queries and keys of its sequence begin.
 inline AttentionHead attention_head(const Handle* at) {
   return {Scalar<std::int64_t>(at[1]), Scalar<std::int64_t>(at[0])};
 }
 inline AttentionQuery attention_query(const Handle* at) {
   const Offset<QUERIES> begin(at[2]);
-  return {Tile<std::int32_t, QUERIES, 1>(expand<1>(cast<std::int32_t>(begin + arange(QUERIES)))), begin};
+  return {Tile<std::int32_t, QUERIES, 1>(expand<1>(cast<std::int32_t>(begin + arange(QUERIES)))), begin,
+          Scalar<std::int64_t>(at[4])};
 }
 inline AttentionKey attention_key(const Handle* at) {
   const Offset<KEYS> begin(at[3]);
-  return {Tile<std::int32_t, 1, KEYS>(expand<0>(cast<std::int32_t>(begin + arange(KEYS)))), begin};
+  return {Tile<std::int32_t, 1, KEYS>(expand<0>(cast<std::int32_t>(begin + arange(KEYS)))), begin,
+          Scalar<std::int64_t>(at[5])};
 }
 
 // What a lambda may be: callable with what it gets, and of a result that fits a block of elements E.
@@ -120,13 +125,13 @@ template <class E, class R> Handle block_of(const R& result) {
                                       kiln::detail::type_info<E, kiln::detail::shape_t<Block>>);
 }
 
-// values: batch, head, the first query, the first key, and the scores. Mistakes were reported by ops::score
+// values: the place, and the scores. Mistakes were reported by ops::score
 // and ops::mask.
 template <class A> struct ScoreCall {
   static constexpr DType compute = dtype_of<A>;
   template <class F, class... V> static Handle record(const Handle* values, const V&... views) {
     if constexpr (is_score<A, F, V...> && score_fits<A, F, V...>())
-      return block_of<A>(F{}(Tile<A, QUERIES, KEYS>(values[4]), attention_head(values),
+      return block_of<A>(F{}(Tile<A, QUERIES, KEYS>(values[6]), attention_head(values),
                              attention_query(values), attention_key(values), views...));
     else
       return {};

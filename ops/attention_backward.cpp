@@ -44,9 +44,10 @@ Config gradients_config(const BackwardCall& c, Device device) {
                                : width > 64    ? 16
                                                : 32,
                      keys = device.is_cpu() ? 128 : 32;
-  return with_warps({QUERIES = detail::block_of_tokens(c.q.extents[2], queries),
-                     KEYS = detail::block_of_tokens(c.k.extents[2], keys), WIDTH = c.q.extents[3],
-                     VALUES = c.v.extents[3]},
+  const detail::RaggedBatches ragged(c.options);
+  return with_warps({QUERIES = detail::block_of_tokens(ragged.average(c.q.extents[2]), queries),
+                     KEYS = detail::block_of_tokens(ragged.average(c.k.extents[2]), keys),
+                     WIDTH = c.q.extents[3], VALUES = c.v.extents[3]},
                     device);
 }
 
@@ -63,25 +64,29 @@ void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
   Array delta = c.delta;
   delta.readonly = true;
   const Config config = gradients_config(c, device);
+  const detail::RaggedBatches ragged(c.options);
   const auto run = [&](const detail::OpKernel& kernel, std::uint32_t options,
-                       std::initializer_list<detail::OpArgument> gradients) {
+                       std::initializer_list<detail::OpArgument> gradients, const Grid& grid) {
     OpVariant variant = c.variant;
     variant.options = (variant.options & ~option::sinks) | options;
     detail::OpArguments list{c.dout, c.q, c.k, c.v, c.lse, delta};
     for (const detail::OpArgument& gradient : gradients)
       list.add(gradient);
+    detail::add_offsets(list, c.options);
     detail::add_scores_arguments(list, variant, c.options, c.hooks, c.q.extents[3], c.first_batch);
-    kernel.launch(at, config, variant, list);
+    kernel.launch(at, config, variant, list, ragged ? &grid : nullptr);
   };
   using detail::attention_has_dk, detail::attention_has_dv, detail::attention_keys_kernel;
-  if (c.by_heads) return run(detail::attention_heads_kernel, 0, {c.dk, c.dv, c.dq, c.dq_sums});
+  if (c.by_heads)
+    return run(detail::attention_heads_kernel, 0, {c.dk, c.dv, c.dq, c.dq_sums}, ragged.heads(c.k));
+  const Grid keys = ragged.tiles(c.k, *config.get("KEYS"));
   if (c.wants_dk && c.wants_dv)
-    run(attention_keys_kernel, attention_has_dk | attention_has_dv, {c.dk, c.dv});
+    run(attention_keys_kernel, attention_has_dk | attention_has_dv, {c.dk, c.dv}, keys);
   else if (c.wants_dk)
-    run(attention_keys_kernel, attention_has_dk, {c.dk});
+    run(attention_keys_kernel, attention_has_dk, {c.dk}, keys);
   else if (c.wants_dv)
-    run(attention_keys_kernel, attention_has_dv, {c.dv});
-  if (c.wants_dq) run(detail::attention_queries_kernel, 0, {c.dq});
+    run(attention_keys_kernel, attention_has_dv, {c.dv}, keys);
+  if (c.wants_dq) run(detail::attention_queries_kernel, 0, {c.dq}, ragged.tiles(c.q, *config.get("QUERIES")));
 }
 
 // Whether all gradients are computed by one kernel, whose programs own key heads. It computes five products for
@@ -89,7 +94,8 @@ void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
 // idle for long in its last round. GPUs have more threads than key heads.
 bool owns_heads(const BackwardCall& c, Device device) {
   if (!device.is_cpu() || !c.wants_dq || !c.wants_dk || !c.wants_dv) return false;
-  std::int64_t programs = 1, threads = device.properties().num_threads;
+  const detail::RaggedBatches ragged(c.options);
+  std::int64_t programs = ragged ? ragged.count() : 1, threads = device.properties().num_threads;
   for (int i = 0; i < c.k.rank - 2; ++i)
     programs *= c.k.extents[i];
   const std::int64_t rounds = (programs + threads - 1) / threads;
@@ -163,7 +169,7 @@ void detail::attention_backward(StreamAt stream, const AttentionGradients& t, co
     for (const Argument& in :
          {Argument{"dout", c.dout}, {"q", c.q}, {"k", c.k}, {"v", c.v}, {"o", c.o}, {"lse", c.lse}})
       check.apart(g.out, in);
-    if (options.sinks.given()) check.apart(g.out, {"sinks", sinks});
+    check_apart_from_options(check, g.out, options);
     for (const auto& other : gradients)
       if (other.wanted && &other != &g) check.apart(g.out, other.out);
     check_apart_from_hooks(check, g.out, hooks);
@@ -192,8 +198,10 @@ void detail::attention_backward(StreamAt stream, const AttentionGradients& t, co
   if (c.wants_dsinks) {
     merge_outer({&parts}, 3, MergeOrder::as_given);
     parts.readonly = true;
+    OpArguments list{parts, dsinks};
+    list.add_if(options.query_offsets.given(), options.query_offsets);
     detail::attention_sinks_kernel.launch(stream, with_warps({QUERIES = 128}, stream.stream.device()),
-                                          {compute}, {parts, dsinks});
+                                          {compute, c.variant.options & option::ragged}, list);
   }
   workspace.free();
 }

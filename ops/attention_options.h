@@ -26,7 +26,10 @@ struct AttentionOptions {
   double dropout = 0;
   std::uint64_t seed = 0;
   Input sinks = {}; // [heads]: the score of a further key for each head, whose value is zero
-  Output lse = {};  // [.., heads, queries]: the logarithm of the sum of exponentials
+  // Where the sequences of ragged batches begin among the tokens of q and of k, and where the last one ends:
+  // [sequences + 1], of i32 or i64, in the memory of the device. See attention.h.
+  Input query_offsets = {}, key_offsets = {};
+  Output lse = {}; // [.., heads, queries]: the logarithm of the sum of exponentials
   // Whether a query's bits depend only on the query, the keys and values and the other options, but not on the
   // other queries, heads and batches, or on the number of threads. Of attention only.
   bool batch_invariant = false;

@@ -15,6 +15,9 @@ using detail::GroupOffsets;
 using detail::Handle;
 using detail::OpVariant;
 
+constexpr const char* wrong_offsets =
+    "offsets decrease or leave the rows; pass offsets that ops::group_by_expert computed";
+
 // The parameters are a, b, offsets, and those of the epilogue. The grid is the tiles of columns, and the
 // tiles of rows (groups.h), which vary faster: neighbouring programs read the same columns of b.
 void grouped_body(const OpVariant& v, const Handle* next) {
@@ -30,7 +33,7 @@ void grouped_body(const OpVariant& v, const Handle* next) {
 
     const Scalar<std::int64_t> number = program_id(1);
     const Offset<BN> n = program_id(0) * BN;
-    if_then((program_id(0) == 0) & (number < groups.count()), [&] { groups.check(number); });
+    if_then((program_id(0) == 0) & (number < groups.count()), [&] { groups.check(number, wrong_offsets); });
     const Scalar<std::int64_t> group = groups.group_of(number, value(BM));
     const Scalar<std::int64_t> begin = groups.begin(group), end = groups.end(group);
     // Tiles that precede those of group 0 belong to no group. They and those behind the last row of a group
@@ -63,7 +66,7 @@ void backward_b_body(const OpVariant& v, const Handle* next) {
     expects(db.extent(0) == groups.count(), "db's matrices and the groups of offsets");
 
     auto [group, m, n] = program_tile(db.view(), each, BM, BN);
-    if_then((m == 0) & (n == 0), [&, group = group] { groups.check(group); });
+    if_then((m == 0) & (n == 0), [&, group = group] { groups.check(group, wrong_offsets); });
     const Scalar<std::int64_t> begin = groups.begin(group), end = groups.end(group);
     const auto add = [&, m = m, n = n](const auto& x, const auto& y, auto row, auto sum) {
       return detail::dot_erased(trans(x.tile(row, m).load_as_stored()), y.tile(row, n).load_as_stored(), sum);

@@ -6,12 +6,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace kiln::ops::detail {
 namespace {
 
 // A window that is wider than this sees all keys; indices in the kernels are i32.
 constexpr std::int64_t farthest = 1 << 30;
+
+void check_offsets(const Checks& check, const Array& q, const AttentionOptions& options) {
+  check.that(options.query_offsets.given() == options.key_offsets.given(),
+             "one of query_offsets and key_offsets is given; give both, which may be the same tensor");
+  if (!options.query_offsets.given()) return;
+  check.that(q.rank <= 3, "there are offsets of sequences and batch axes; put all sequences one behind the "
+                          "other: q is [heads, tokens, width]");
+  const Argument queries{"query_offsets", options.query_offsets.array()},
+      keys{"key_offsets", options.key_offsets.array()};
+  for (const Argument& offsets : {queries, keys}) {
+    check.integers(offsets);
+    check.rank(offsets, 1);
+  }
+  check.equal("the sizes of query_offsets and key_offsets", queries.array.extents[0], keys.array.extents[0]);
+  check.that(queries.array.extents[0] > 0,
+             "query_offsets are empty; pass one number more than there are sequences");
+}
 
 } // namespace
 
@@ -42,6 +60,7 @@ void check_attention(const Checks& check, const Array& q, const Array& k, const 
     check.rank(sinks, 1);
     check.equal("sinks' size and q's heads", sinks.array.extents[0], heads(q));
   }
+  check_offsets(check, q, options);
   check.that(std::isfinite(options.scale) && std::isfinite(options.soft_cap) && options.soft_cap >= 0,
              "scale and soft_cap must be finite, and soft_cap not negative; 0 stands for none");
   check.that(options.dropout >= 0 && static_cast<float>(options.dropout) < 1,
@@ -53,6 +72,13 @@ void check_lse(const Checks& check, const Array& lse, const Array& q) {
   --rows.rank;
   check.tensor({"lse", lse}, 1);
   check.same_extents({"lse", lse}, {"q without its last axis", rows});
+}
+
+void check_apart_from_options(const Checks& check, const Argument& out, const AttentionOptions& options) {
+  for (const auto& [name, x] : {std::pair{"sinks", &options.sinks},
+                                {"query_offsets", &options.query_offsets},
+                                {"key_offsets", &options.key_offsets}})
+    if (x->given()) check.apart(out, {name, x->array()});
 }
 
 void check_apart_from_hooks(const Checks& check, const Argument& out, const AttentionHooks& hooks) {
@@ -73,9 +99,15 @@ OpVariant attention_variant(const Checks& check, const AttentionOptions& options
                     (options.alignment == CausalAlignment::last ? at_last : 0) |
                     (options.window_before >= 0 ? before : 0) | (options.window_after >= 0 ? after : 0) |
                     (options.soft_cap > 0 ? soft_cap : 0) | (options.sinks.given() ? sinks : 0) |
-                    (options.dropout > 0 ? dropout : 0) | (options.batch_invariant ? fixed_order : 0);
+                    (options.dropout > 0 ? dropout : 0) | (options.batch_invariant ? fixed_order : 0) |
+                    (options.query_offsets.given() ? ragged : 0);
   variant.hook = hooks.score, variant.mask = hooks.mask;
   return variant;
+}
+
+void add_offsets(OpArguments& list, const AttentionOptions& options) {
+  list.add_if(options.query_offsets.given(), options.query_offsets);
+  list.add_if(options.key_offsets.given(), options.key_offsets);
 }
 
 void add_scores_arguments(OpArguments& list, const OpVariant& variant, const AttentionOptions& options,

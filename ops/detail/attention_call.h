@@ -5,6 +5,8 @@
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/op_kernel.h>
 
+#include <algorithm>
+
 namespace kiln::ops::detail {
 
 // Throws UserError unless q, k, v and o, sinks and numbers of the options, and the lambdas fit each other.
@@ -12,15 +14,40 @@ void check_attention(const Checks& check, const Array& q, const Array& k, const 
                      const AttentionOptions& options);
 // The same for log-sum-exps, of which there is one for each query.
 void check_lse(const Checks& check, const Array& lse, const Array& q);
-// Throws UserError if an output overlaps a tensor that the lambdas read.
+// Throw UserError if an output overlaps a tensor of the options that is read, or one that the lambdas read.
+void check_apart_from_options(const Checks& check, const Argument& out, const AttentionOptions& options);
 void check_apart_from_hooks(const Checks& check, const Argument& out, const AttentionHooks& hooks);
 
 // The bits of attention_option that the options name, and the lambdas.
 OpVariant attention_variant(const Checks& check, const AttentionOptions& options, DType compute,
                             const AttentionHooks& hooks);
+// The arguments that AttentionGrid takes.
+void add_offsets(OpArguments& list, const AttentionOptions& options);
 // The arguments that AttentionScores takes. `width` is that of a head of q.
 void add_scores_arguments(OpArguments& list, const OpVariant& variant, const AttentionOptions& options,
                           const AttentionHooks& hooks, std::int64_t width, std::int64_t first_batch);
+
+// What the host knows of ragged batches.
+class RaggedBatches {
+public:
+  explicit RaggedBatches(const AttentionOptions& options) : offsets_(options.query_offsets) {}
+
+  explicit operator bool() const { return offsets_.given(); }
+  std::int64_t count() const { return offsets_.array().extents[0] - 1; }
+  // The average number of tokens of a sequence, or all tokens of a batch.
+  std::int64_t average(std::int64_t tokens) const {
+    return offsets_.given() ? (tokens + count() - 1) / std::max<std::int64_t>(count(), 1) : tokens;
+  }
+  // The grid of AttentionGrid for tiles of the tokens of x, [batches, heads, tokens, width].
+  Grid tiles(const Array& x, std::int64_t tile) const {
+    return offsets_.given() ? Grid{x.extents[1], x.extents[2] / tile + count()} : Grid{};
+  }
+  // The grid of AttentionGrid for whole heads.
+  Grid heads(const Array& x) const { return offsets_.given() ? Grid{count(), x.extents[1]} : Grid{}; }
+
+private:
+  const Input& offsets_;
+};
 
 // An array with a further last axis of one element.
 Array with_last_axis(Array a);

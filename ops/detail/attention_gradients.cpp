@@ -40,8 +40,12 @@ void delta_body(const OpVariant& v, const Handle* next) {
 
 void sinks_body(const OpVariant& v, const Handle* next) {
   with_compute_type(v, [&]<class A>(A) {
-    const ErasedView<A, 4> parts(*next++);
+    ErasedView<A, 4> parts(*next++);
     const ErasedView<A, 1> dsinks(*next++);
+    if (v.options & option::ragged) { // tokens that belong to no sequence have no parts
+      const GroupOffsets queries(*next++, parts.extent(2));
+      parts = parts.slice(2, queries.begin(0), queries.begin(queries.count()));
+    }
     auto [head] = program_tile(dsinks.view(), each);
     auto sums = for_range(Scalar<std::int64_t>(0), parts.extent(0), Scalar<std::int64_t>(1),
                           zeros<A>(QUERIES, 1_c), [&, head = head](auto batch, auto sums) {
@@ -64,6 +68,17 @@ template <class A> struct AttentionBackward {
       : dout(*next++), q(*next++), k(*next++), v(*next++), lse(*next++), delta(*next++) {
     expects(q.extent(3) == dim_size(WIDTH), "q's width and WIDTH");
     expects(v.extent(3) == dim_size(VALUES), "v's width and VALUES");
+  }
+
+  // The offsets of ragged batches follow the kernel's own parameters.
+  AttentionGrid grid(const OpVariant& variant, const Handle*& next) const {
+    return AttentionGrid((variant.options & option::ragged) != 0, q.extent(2), k.extent(2), next);
+  }
+  // The parts of the arrays that belong to a sequence.
+  void limit_to(const AttentionSequence& sequence) {
+    for (ErasedView<A, 4>* x : {&dout, &q, &lse, &delta})
+      *x = sequence.queries(*x);
+    k = sequence.keys(k), v = sequence.keys(v);
   }
 
   // The head of k and v that serves a head of q, and how many heads of q each of them serves.
@@ -157,11 +172,15 @@ void add_block_of_keys(const AttentionBackward<A>& p, const AttentionScores<A>& 
 // dk and dv of a block of keys.
 void keys_body(const OpVariant& v, const Handle* next) {
   with_compute_type(v, [&]<class A>(A) {
-    const AttentionBackward<A> p(next);
-    const KeyGradients<A> to{take<ErasedView<A, 4>>(v, attention_has_dk, next),
-                             take<ErasedView<A, 4>>(v, attention_has_dv, next), std::nullopt};
-    const AttentionScores<A> scores(v, op_name, p.q, p.k, next);
-    auto [batch, key_head, n] = program_tile(p.k.view(), each, each, KEYS);
+    AttentionBackward<A> p(next);
+    KeyGradients<A> to{take<ErasedView<A, 4>>(v, attention_has_dk, next),
+                       take<ErasedView<A, 4>>(v, attention_has_dv, next), std::nullopt};
+    const AttentionGrid grid = p.grid(v, next);
+    const auto [batch, key_head, n, sequence] = grid.tile_of_keys(p.k);
+    const AttentionScores<A> scores(v, op_name, p.q, p.k, sequence, next);
+    p.limit_to(sequence);
+    if (to.dk) to.dk = sequence.keys(*to.dk);
+    if (to.dv) to.dv = sequence.keys(*to.dv);
     add_block_of_keys(p, scores, to, batch, key_head, n);
   });
 }
@@ -170,10 +189,14 @@ void keys_body(const OpVariant& v, const Handle* next) {
 void heads_body(const OpVariant& v, const Handle* next) {
   with_compute_type(v, [&]<class A>(A) {
     using Number = Scalar<std::int64_t>;
-    const AttentionBackward<A> p(next);
-    const ErasedView<A, 4> dk(*next++), dv(*next++), dq(*next++), dq_sums(*next++);
-    const AttentionScores<A> scores(v, op_name, p.q, p.k, next);
-    auto [batch, key_head] = program_tile(p.k.view(), each, each);
+    AttentionBackward<A> p(next);
+    ErasedView<A, 4> dk(*next++), dv(*next++), dq(*next++), dq_sums(*next++);
+    const AttentionGrid grid = p.grid(v, next);
+    const auto [batch, key_head, first, sequence] = grid.whole_head(p.k);
+    const AttentionScores<A> scores(v, op_name, p.q, p.k, sequence, next);
+    p.limit_to(sequence);
+    dk = sequence.keys(dk), dv = sequence.keys(dv);
+    dq = sequence.queries(dq), dq_sums = sequence.queries(dq_sums);
     const auto for_queries = [&, batch = batch, key_head = key_head](const auto& body) {
       for_range(key_head * p.group(), (key_head + 1) * p.group(), Number(1), [&](auto head) {
         for_range(QUERIES, p.q.extent(2), [&](auto m) {
@@ -192,11 +215,14 @@ void heads_body(const OpVariant& v, const Handle* next) {
 // dq of a block of queries.
 void queries_body(const OpVariant& v, const Handle* next) {
   with_compute_type(v, [&]<class A>(A) {
-    const AttentionBackward<A> p(next);
-    const ErasedView<A, 4> dq(*next++);
+    AttentionBackward<A> p(next);
+    ErasedView<A, 4> dq(*next++);
     using Scores = AttentionScores<A>;
-    const Scores scores(v, op_name, p.q, p.k, next);
-    auto [batch, head, m] = program_tile(p.q.view(), each, each, QUERIES);
+    const AttentionGrid grid = p.grid(v, next);
+    const auto [batch, head, m, sequence] = grid.tile_of_queries(p.q);
+    const Scores scores(v, op_name, p.q, p.k, sequence, next);
+    p.limit_to(sequence);
+    dq = sequence.queries(dq);
     Scalar<std::int64_t> key_head = head / p.group();
     const auto queries = p.q.tile(batch, head, m, offset(WIDTH, 0)).load_as_stored();
     const auto dout = p.dout.tile(batch, head, m, offset(VALUES, 0)).load_as_stored();

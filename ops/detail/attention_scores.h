@@ -4,6 +4,7 @@
 
 #include <kiln/dsl/detail/gradient.h>
 #include <kiln/dsl/detail/mask_bounds.h>
+#include <kiln/ops/detail/attention_sequences.h>
 #include <kiln/ops/detail/erased_view.h>
 #include <kiln/ops/detail/hook.h>
 #include <kiln/ops/detail/op_kernel.h>
@@ -19,11 +20,12 @@ namespace kiln::ops::detail {
 // Options of the kernels. With at_last, the last query is at the last key; otherwise query i is at key i.
 namespace attention_option {
 inline constexpr std::uint32_t causal = 1, at_last = 2, before = 4, after = 8, soft_cap = 16, sinks = 32,
-                               dropout = 64, fixed_order = 128;
-inline constexpr std::uint32_t first_own = 256; // kernels have options of their own from this bit on
+                               dropout = 64, fixed_order = 128, ragged = 256;
+inline constexpr std::uint32_t first_own = 512; // kernels have options of their own from this bit on
 } // namespace attention_option
 
-// A block of scores of one batch and head: its first query and its first key.
+// A block of scores of one batch and head: its first query and its first key, counted from those of the
+// sequence.
 struct AttentionBlock {
   Scalar<std::int64_t> batch, head;
   Offset<QUERIES> m;
@@ -40,12 +42,14 @@ public:
 
   // Takes the last parameters of a kernel from `next`: scale, soft_cap, window_before, window_after, the
   // probability and the seed of dropout, of which the options name all but the first, the number of the first
-  // batch, and the views of the lambdas. q and k
-  // have four axes: batches, heads, tokens and the width. `op` begins the errors: "ops::attention".
+  // batch, and the views of the lambdas. q and k have four axes: batches, heads, tokens and the width. They
+  // have the tokens of all sequences. `op` begins the errors: "ops::attention".
   AttentionScores(const OpVariant& v, const char* op, const ErasedView<A, 4>& q, const ErasedView<A, 4>& k,
-                  const Handle* next)
+                  const AttentionSequence& sequence, const Handle* next)
       : variant_(v), what_score_(std::string(op) + ": the score"), what_mask_(std::string(op) + ": the mask"),
-        q_(q), k_(k), scale_(*next++), cap_(take<Scalar<A>>(attention_option::soft_cap, next)),
+        q_(q), k_(k), sequence_(sequence), queries_(sequence.queries(q).extent(2)),
+        keys_(sequence.keys(k).extent(2)), scale_(*next++),
+        cap_(take<Scalar<A>>(attention_option::soft_cap, next)),
         before_(take<Number>(attention_option::before, next)),
         after_(take<Number>(attention_option::after, next)),
         dropout_(take<Scalar<float>>(attention_option::dropout, next)),
@@ -80,8 +84,8 @@ public:
   Scores dropped(const Scores& weights, const AttentionBlock& at) const {
     if (!dropout_) return weights;
     Number row = ((at.batch + first_batch_) * q_.extent(1) + at.head) * q_.extent(2);
-    Tile rows = expand<1>(row + (at.m + arange(QUERIES)));
-    Tile index = rows * k_.extent(2) + expand<0>(at.n + arange(KEYS));
+    Tile rows = expand<1>(row + (sequence_.first_query() + at.m + arange(QUERIES)));
+    Tile index = rows * k_.extent(2) + expand<0>(sequence_.first_key() + at.n + arange(KEYS));
     Scalar<A> factor = A(1) / cast<A>(1.0f - *dropout_);
     return where(rand(*seed_, index) >= *dropout_, weights * factor, A(0));
   }
@@ -91,13 +95,12 @@ public:
   Visible visible(const AttentionBlock& at, Sums sums) const {
     Tile query = expand<1>(cast<std::int32_t>(at.m + arange(QUERIES)));
     Tile key = expand<0>(cast<std::int32_t>(at.n + arange(KEYS)));
-    const auto keys_end = [&] { return broadcast(key < cast<std::int32_t>(k_.extent(2)), QUERIES, KEYS); };
+    const auto keys_end = [&] { return broadcast(key < cast<std::int32_t>(keys_), QUERIES, KEYS); };
     Visible seen = sums == Sums::over_keys
                        ? Visible(keys_end())
-                       : Visible(broadcast(query < cast<std::int32_t>(q_.extent(2)), QUERIES, KEYS));
+                       : Visible(broadcast(query < cast<std::int32_t>(queries_), QUERIES, KEYS));
     if (sums == Sums::over_both) seen = seen & keys_end();
-    if (has(attention_option::at_last))
-      query = query + cast<std::int32_t>(k_.extent(2) - q_.extent(2)); // its own key
+    if (has(attention_option::at_last)) query = query + cast<std::int32_t>(keys_ - queries_); // its own key
     if (has(attention_option::causal)) seen = seen & (key <= query);
     if (before_) seen = seen & (key >= query - cast<std::int32_t>(*before_));
     if (after_) seen = seen & (key <= query + cast<std::int32_t>(*after_));
@@ -141,14 +144,23 @@ private:
   }
   bool has(std::uint32_t option) const { return (variant_.options & option) != 0; }
 
-  // What a lambda gets: the place of a block, and the scores.
-  std::array<Handle, 5> place(const AttentionBlock& at, const Handle& s) const {
-    return {Number(at.batch + first_batch_).record(), at.head.record(), at.m.record(), at.n.record(), s};
+  // What a lambda gets: the place of a block, where its sequence begins, and the scores.
+  std::array<Handle, 7> place(const AttentionBlock& at, const Handle& s) const {
+    const Number batch = sequence_.number() ? *sequence_.number() : Number(at.batch + first_batch_);
+    return {batch.record(),
+            at.head.record(),
+            at.m.record(),
+            at.n.record(),
+            sequence_.first_query().record(),
+            sequence_.first_key().record(),
+            s};
   }
 
   const OpVariant variant_;
   const std::string what_score_, what_mask_;
   ErasedView<A, 4> q_, k_;
+  AttentionSequence sequence_;
+  Number queries_, keys_; // of the sequence
   Scalar<A> scale_;
   std::optional<Scalar<A>> cap_;
   std::optional<Number> before_, after_;

@@ -37,11 +37,10 @@ public:
     return max(group, 0); // an index that the compiler knows not to be negative
   }
 
-  // Checks the offsets of one group, with KILN_DEBUG=1.
-  void check(const Scalar<std::int64_t>& group) const {
+  // Checks the offsets of one group, with KILN_DEBUG=1. `mistake` is a literal.
+  void check(const Scalar<std::int64_t>& group, const char* mistake) const {
     Scalar<std::int64_t> first = offsets_.tile(group).load(), last = offsets_.tile(group + 1).load();
-    device_assert((first >= 0) & (first <= last) & (last <= rows_),
-                  "offsets decrease or leave the rows; pass offsets that ops::group_by_expert computed");
+    device_assert((first >= 0) & (first <= last) & (last <= rows_), mistake);
   }
 
 private:
