@@ -2,6 +2,8 @@
 //
 // Plain loads from views are read in place, all other operands from scratch.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/facts/column_limit.h>
+#include <kiln/jit/passes/axes.h>
 #include <kiln/jit/passes/index_tiles.h>
 
 #include <algorithm>
@@ -88,8 +90,43 @@ bool KernelEmitter::loads_rows(const ir::Value* v) const {
   return v->def->integers("axes").back() == v->def->operand(0)->type.view_rank - 1;
 }
 
-// The memory of a dot's operand. A plain load of a view is used in place, with the extents that lie inside
-// the view. Any other operand, and a tile that begins before its view, is copied to scratch first.
+// Reduces the extents of a tile to the elements for which a mask is true, if it is true for the first ones
+// along each axis, as the masks of slices are. axes[i] is the tile's axis that is axis i of the mask, or -1.
+// `wraps` is set where indices exceed 64 bits, so that the mask may be true elsewhere, too.
+bool KernelEmitter::limit_by_mask(const ir::Value* mask, const std::vector<int>& axes, Values& extents,
+                                  Value*& wraps) {
+  if (!mask->def) return false;
+  const ir::Op& op = *mask->def;
+  if (op.is(Opcode::And))
+    return limit_by_mask(op.operand(0), axes, extents, wraps) &&
+           limit_by_mask(op.operand(1), axes, extents, wraps);
+  if (passes::maps_axes(op)) {
+    std::vector<int> inner(op.operand(0)->type.shape.size(), -1);
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      if (const int axis = passes::operand_axis(op, static_cast<int>(i)); axis >= 0)
+        inner[static_cast<std::size_t>(axis)] = axes[i];
+    return limit_by_mask(op.operand(0), inner, extents, wraps);
+  }
+  const auto limit = column_limit(op);
+  if (!limit || limit->in_32_bits || limit->bound.axis >= 0) return false;
+  const int axis = axes[static_cast<std::size_t>(limit->columns.axis)];
+  if (axis < 0) return false;
+  const auto of = [&](const passes::IndexTile& tile) {
+    Value* offset = tile.offset ? scalar(tile.offset) : b_.getInt64(0);
+    return b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(tile.start)));
+  };
+  Value *first = of(limit->columns), *whole = extents[static_cast<std::size_t>(axis)];
+  Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, of(limit->bound), first);
+  if (limit->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
+  Value* too_large = b_.CreateICmpSGT(first, b_.CreateSub(b_.getInt64(INT64_MAX), whole));
+  wraps = wraps ? b_.CreateOr(wraps, too_large) : too_large;
+  extents[static_cast<std::size_t>(axis)] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole, room);
+  return true;
+}
+
+// The memory of a dot's operand. A load of a view is used in place, with the extents that lie inside the view
+// and, if it is masked, before the end of a slice. Any other operand, and a tile that begins before its view,
+// is copied to scratch first.
 KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
   // Look through transpositions of the load.
   std::vector<std::size_t> order;
@@ -102,39 +139,48 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
       a = static_cast<std::size_t>(permutation[a]);
     source = source->def->operand(0);
   }
-  bool plain = source->def && source->def->is(Opcode::ViewLoad) && !plan_.has_buffer(source) &&
-               !source->def->mask() && !source->def->other();
+  bool plain =
+      source->def && source->def->is(Opcode::ViewLoad) && !plan_.has_buffer(source) && !source->def->other();
+  Values extents;
+  Value* copied = nullptr; // where the tile cannot be used in place
+  if (plain) {
+    std::vector<int> axes;
+    for (std::int64_t extent : extents_of(source->type)) {
+      axes.push_back(static_cast<int>(axes.size()));
+      extents.push_back(b_.getInt64(static_cast<std::uint64_t>(extent)));
+    }
+    const ir::Value* mask = source->def->mask();
+    plain = !mask || limit_by_mask(mask, axes, extents, copied);
+  }
   if (!plain && source != v && loads_rows(source)) return transposed_matrix(materialize(source), order);
   if (!plain) return buffer_matrix(materialize(v));
 
   const ir::Op& load = *source->def;
   const auto& axes = load.integers("axes");
-  Values extents;
-  for (std::int64_t extent : extents_of(source->type))
-    extents.push_back(b_.getInt64(static_cast<std::uint64_t>(extent)));
   Matrix m = view_matrix(load, order, extents);
 
   // A tile that begins before its view lacks its first elements, which strides cannot express.
-  Value* before = nullptr;
   auto offsets = load.view_offsets();
   for (std::int64_t axis : axes) {
     const ir::Value* offset = offsets[static_cast<std::size_t>(axis)];
     if (non_negative_.count(offset)) continue;
     Value* negative = b_.CreateICmpSLT(scalar(offset), b_.getInt64(0));
-    before = before ? b_.CreateOr(before, negative) : negative;
+    copied = copied ? b_.CreateOr(copied, negative) : negative;
   }
-  if (!before) return m;
+  if (!copied) return m;
   Buffer copy = make_buffer(source->type);
-  emit_if(b_, before, [&] {
+  emit_if(b_, copied, [&] {
     Root root{Root::Kind::Fill, source};
     root.buffer = copy;
     emit_nest({root}, copy.extents);
   });
-  m.pointer = b_.CreateSelect(before, copy.pointer, m.pointer);
+  m.pointer = b_.CreateSelect(copied, copy.pointer, m.pointer);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    m.strides[i] = b_.CreateSelect(before, b_.getInt64(static_cast<std::uint64_t>(copy.strides[order[i]])),
-                                   m.strides[i]);
-    m.valid[i] = b_.CreateSelect(before, extents[order[i]], m.valid[i]);
+    const auto number = [&](const std::vector<std::int64_t>& numbers) {
+      return b_.getInt64(static_cast<std::uint64_t>(numbers[order[i]]));
+    };
+    m.strides[i] = b_.CreateSelect(copied, number(copy.strides), m.strides[i]);
+    m.valid[i] = b_.CreateSelect(copied, number(copy.extents), m.valid[i]);
   }
   return m;
 }

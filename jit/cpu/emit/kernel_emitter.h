@@ -365,6 +365,8 @@ private:
     Values valid;   // per axis: the elements that exist
     DotStrides known = DotStrides::Any;
   };
+  bool limit_by_mask(const ir::Value* mask, const std::vector<int>& axes, Values& extents,
+                     llvm::Value*& wraps);
   Matrix operand_matrix(const ir::Value* v);
   Matrix buffer_matrix(const Buffer& buffer);
   Matrix transposed_matrix(const Buffer& buffer, const std::vector<std::size_t>& order);
