@@ -1,6 +1,8 @@
 // Implements attention: the kernel, which never stores the scores, its config, checks and batches.
 #include <kiln/ops/attention.h>
 
+#include <kiln/jit/cli/support/registry.h>
+#include <kiln/ops/detail/attention_blocks.h>
 #include <kiln/ops/detail/attention_call.h>
 #include <kiln/ops/detail/attention_scores.h>
 #include <kiln/ops/detail/batches.h>
@@ -229,4 +231,41 @@ void detail::attention(StreamAt stream, const Input& q, const Input& k, const In
   launch_batches(c, 3, [&](const Call& part) { launch(stream, part); });
 }
 
+namespace {
+
+// Of the arguments, q and k come first: an address, four extents and four strides.
+std::string remark_on_blocks(const Config& config, const std::uint64_t* arguments) {
+  const auto tokens = [&](int view) { return static_cast<std::int64_t>(arguments[9 * view + 3]); };
+  const auto blocks =
+      detail::count_attention_blocks({DType::F32, option::causal}, config, tokens(0), tokens(1));
+  return "blocks of " + std::to_string(*config.get("QUERIES")) + " queries and " +
+         std::to_string(*config.get("KEYS")) + " keys of each head: " + std::to_string(blocks.whole) +
+         " are computed without the mask, " + std::to_string(blocks.masked) + " with it, and " +
+         std::to_string(blocks.skipped) + " are skipped";
+}
+
+constexpr const char* registered_config = "QUERIES=256,KEYS=256,WIDTH=64,VALUES=64";
+constexpr const char* registered_sizes = "B=1,H=8,G=8,T=1024,S=1024,D=64";
+constexpr const char* registered_parameters =
+    "q=B,H,T,D k=B,G,S,D v=B,G,S,D o=B,H,T,D scale=0.125 first_batch=0";
+
+const cli::KernelRegistration registered_attention({
+    .name = "attention",
+    .summary = "o = softmax(q k^T / sqrt(D)) v, f32",
+    .record = [](const Config& config) { return detail::record_attention(DType::F32, config, false); },
+    .config = registered_config,
+    .sizes = registered_sizes,
+    .parameters = registered_parameters,
+});
+const cli::KernelRegistration registered_attention_causal({
+    .name = "attention_causal",
+    .summary = "attention in which query i sees the keys up to i, f32",
+    .record = [](const Config& config) { return detail::record_attention(DType::F32, config, true); },
+    .config = registered_config,
+    .sizes = registered_sizes,
+    .parameters = registered_parameters,
+    .remark = remark_on_blocks,
+});
+
+} // namespace
 } // namespace kiln::ops

@@ -21,15 +21,33 @@
 //
 // A lambda gets `head`, the number of the head of q, a scalar that also has the member `batch`; and `query`
 // and `key`, tiles of indices (i32) with dimensions [QUERIES, 1] and [1, KEYS], which have the member
-// `offset` for view.tile. A score lambda gets the scaled score s, a tile [QUERIES, KEYS] of f32 or f64, and
-// returns the score that is exponentiated; f64 if o is of f64. A mask lambda returns which keys a query sees.
-// They may read views and compute element by element, and may be recorded several times.
+// `offset` for view.tile, and `first` (see below). A score lambda gets the scaled score s, a tile [QUERIES,
+// KEYS] of f32 or f64, and returns the score that is exponentiated; f64 if o is of f64. A mask lambda
+// returns which keys a query sees. They may read views and compute element by element, and may be recorded
+// several times.
 //
 // Blocks that the mask hides are skipped, and blocks that it shows whole are computed without it; neither
 // changes a bit of the result. For this, bounds of the mask are computed for each block
 // (dsl/detail/mask_bounds.h says for which masks).
 //
 // A query that sees no key gets zeros, and -infinity as its log-sum-exp.
+//
+// Ragged batches. Sequences of different lengths lie one behind the other in tensors without axes of batches,
+// and the offsets say where each of them begins:
+//
+//   // q is [heads, all queries, width]: x.permute({1, 0, 2}) of [all queries, heads, width]
+//   ops::attention(stream, q, k, v, o, {.causal = true, .query_offsets = begins, .key_offsets = begins});
+//
+// Sequence s has the queries from query_offsets[s] to query_offsets[s + 1] - 1, which see the keys from
+// key_offsets[s] to key_offsets[s + 1] - 1 only; it may have no queries or no keys. Everything else is as
+// in a call for each sequence: positions, for causal masks, windows and lambdas, count from its first query
+// and key. Lambdas get the number of the sequence as `head.batch`, and the places of its first query and
+// key as `query.first` and `key.first`, which are 0 otherwise: x.tile(query.first + query.offset) for a
+// tensor with an element for each query. For dropout, scores are numbered as in a call without offsets. The
+// offsets stay in the memory of the device: no kernel waits for them, and only blocks of the sequences take
+// time. Tokens that belong to no sequence are not written. Offsets must not decrease, and must be between 0
+// and the number of tokens: with KILN_DEBUG=1, others are an error of the stream, and without it no access
+// leaves the tensors, but the result is undefined.
 //
 // Errors: attention throws UserError if extents do not match, if o overlaps an input, or for a lambda that
 // does more than compute element by element. It returns when the work is queued on the stream, and is

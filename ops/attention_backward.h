@@ -18,6 +18,9 @@
 // without atomic operations, so that its bits are the same in each run. On CPUs they may depend on which
 // gradients are wanted and, if there are few key heads and batches, on the number of threads.
 //
+// Gradients of ragged batches are those of their sequences; those of tokens that belong to no sequence are
+// not written.
+//
 // A score lambda is derived between the score that it gets and the one that it returns. The operations
 // between them must be elementwise ones of floats; tensors that it reads get no gradient. A query that sees
 // no key has gradients of zero.

@@ -118,7 +118,9 @@ public:
     Number blocks_end = cdiv(all, step) * step;
     if (!(variant_.options & (causal | before | after)) && !variant_.mask) return state(Number(0), all);
     const auto is_hidden = [&](const auto& i) {
-      return !Scalar<bool>(kiln::detail::emit_mask_bounds(visible_at(Number(i)).record()).any);
+      const auto bounds = kiln::detail::emit_mask_bounds(visible_at(Number(i)).record());
+      if (!bounds.gave_up.empty()) remark_on_bounds(bounds.gave_up);
+      return !Scalar<bool>(bounds.any);
     };
     auto begin = while_loop(
         Number(0), [&](auto i) { return (i < blocks_end) & is_hidden(i); }, [&](auto i) { return i + step; });
@@ -139,6 +141,12 @@ public:
   }
 
 private:
+  void remark_on_bounds(std::string why) const {
+    // An expression that is no Tile has no line of the user's: it gets that of the header that records it.
+    if (why.find("ops/attention.h:") != why.npos) why.erase(why.rfind(" ("));
+    remark_on_recording(what_mask_ + " has no exact bounds, because " + why +
+                        "; blocks that it hides are computed, too");
+  }
   template <class V> std::optional<V> take(std::uint32_t option, const Handle*& next) const {
     return has(option) ? std::optional<V>(V(*next++)) : std::nullopt;
   }

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::ops::detail {
@@ -44,6 +46,7 @@ struct OpKernel::Made {
   OpVariant variant;
   Body body;
   std::vector<ParameterInfo> parameters;
+  mutable std::atomic<const std::string*> remark{nullptr}; // never destroyed, like the object itself
   KernelHandle handle;
   const Made* next;
 
@@ -56,8 +59,16 @@ struct OpKernel::Made {
 
   static void call(const void* self, const Handle* arguments) {
     const Made& made = *static_cast<const Made*>(self);
-    made.body(made.variant, arguments);
+    const Made* const outer = std::exchange(recorded, &made);
+    try {
+      made.body(made.variant, arguments);
+    } catch (...) {
+      recorded = outer;
+      throw;
+    }
+    recorded = outer;
   }
+  static constinit thread_local const Made* recorded; // the one whose body runs
   static std::vector<ParameterInfo> infos(const OpArguments& arguments) {
     std::vector<ParameterInfo> infos;
     for (const OpArgument& a : arguments)
@@ -67,6 +78,16 @@ struct OpKernel::Made {
     return infos;
   }
 };
+
+constinit thread_local const OpKernel::Made* OpKernel::Made::recorded = nullptr;
+
+void remark_on_recording(const std::string& text) {
+  const OpKernel::Made* made = OpKernel::Made::recorded;
+  if (!made || made->remark.load()) return;
+  auto remark = std::make_unique<const std::string>(text);
+  const std::string* none = nullptr;
+  if (made->remark.compare_exchange_strong(none, remark.get())) remark.release();
+}
 
 const OpKernel::Made& OpKernel::made(const OpVariant& variant, const OpArguments& arguments) const {
   const Key key(variant, arguments);
@@ -125,8 +146,9 @@ void refuse_compile(const char* kernel, const StreamAt& at, const std::string& c
 void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant& variant,
                       const OpArguments& arguments, const Grid* grid) const {
   Words words(arguments);
+  const Made& of = made(variant, arguments);
   try {
-    kiln::detail::launch(*made(variant, arguments).handle, at.stream, at.site, config, grid, words.first());
+    kiln::detail::launch(*of.handle, at.stream, at.site, config, grid, words.first());
   } catch (const CompileForbidden&) {
     const Array* arrays[OpArguments::max];
     int count = 0;
@@ -134,6 +156,8 @@ void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant&
       if (a.array) arrays[count++] = a.array;
     refuse_compile(name_, at, config.to_string(), arrays, count);
   }
+  if (const std::string* remark = of.remark.load(); remark && kiln::detail::notes_paths())
+    kiln::detail::note_path(*remark);
 }
 
 void OpKernel::interpret(const Config& config, const OpVariant& variant, const OpArguments& arguments) const {

@@ -95,6 +95,7 @@ public:
                                      const OpArguments& arguments) const;
 
 private:
+  friend void remark_on_recording(const std::string& text);
   struct KILN_INTERNAL Made;
   struct KILN_INTERNAL Key;
   const Made& made(const OpVariant& variant, const OpArguments& arguments) const;
@@ -104,6 +105,10 @@ private:
   kiln::detail::Location location_;
   mutable std::atomic<const Made*> first_{nullptr}; // a list, to which launches of new combinations prepend
 };
+
+// Says something about the kernel whose body calls it. Launches of the kernel repeat it in the log and in
+// rehearsals, as note_path does (jit/runtime/rehearsing.h); only the first remark of a kernel counts.
+void remark_on_recording(const std::string& text);
 
 // The dtype in which an op on these arrays computes: F64 if one of them is of F64, and F32 otherwise.
 DType compute_dtype(std::initializer_list<const Array*> arrays);

@@ -76,6 +76,13 @@ expect 0 'cdiv\(y.extent\(0\), 128\): 8 programs' --load "$plugin" explain saxpy
 expect 0 'cli_plugin.cpp:[0-9]+: y.tile\(i\).store' --load "$plugin" explain saxpy --asm --source "$source"
 expect 1 "x's and y's extents: 7 != 1048576" --load "$plugin" explain saxpy --size x=7
 
+# With 4 x 4 blocks, the four on the diagonal need the mask.
+expect 0 '^  remark +blocks of 256 queries and 256 keys of each head: 6 are computed without the mask, 4 with it, and 6 are skipped$' \
+  explain attention_causal
+expect 0 'head: 2 are computed without the mask, 2 with it, and 0 are skipped$' \
+  explain attention_causal --size T=100,S=40 --config QUERIES=64,KEYS=32,WIDTH=64,VALUES=64
+expect 0 '^  grid .* = 32 programs$' explain attention
+
 expect 0 '0 entries' cache ls
 expect 0 '"entries": \[\]' cache ls --json
 expect 0 'removed 0 entries' cache clear

@@ -109,3 +109,33 @@ TEST_CASE("errors leave a rehearsal, and rehearsals nest") {
   stream.synchronize();
   CHECK(x.data()[0] == 1);
 }
+
+TEST_CASE("a rehearsal says why the bounds of a mask give up") {
+  Stream stream;
+  const auto x = [] { return stand_in<float>({1, 2, 300, 64}); };
+  const auto notes = [&](const auto& mask) {
+    const Rehearsal r = rehearse([&] {
+      ops::attention(stream, x(), x(), x(), x(), {.causal = true}, mask);
+      ops::attention_backward(stream, x(), x(), x(), x(), x(), stand_in<float>({1, 2, 300}), x(), {}, {},
+                              {.causal = true}, mask);
+    });
+    return r.notes;
+  };
+  CHECK(notes(ops::mask([](auto, auto query, auto key) { return key > query - 32; })).empty());
+  const auto mixed = ops::mask([](auto, auto query, auto key) { return ((query * 7) ^ (key * 5)) % 8 != 0; });
+  for (int i = 0; i < 2; ++i) { // also when the kernels exist already
+    const auto why = notes(mixed);
+    REQUIRE(why.size() == 2);
+    const std::string because =
+        ": the mask has no exact bounds, because it computes a whole tile of integers "
+        "without a rule for its bounds; blocks that it hides are computed, too";
+    CHECK(why[0] == "ops::attention" + because);
+    CHECK(why[1] == "ops::attention_backward" + because);
+  }
+  const auto located = notes(ops::mask([](auto, auto query, auto key) {
+    Tile rounded = cast<float>(query) * cast<float>(key);
+    return rounded > 5.0f;
+  }));
+  REQUIRE(located.size() == 2);
+  CHECK_THAT(located[0], Contains("because") && Contains("test_rehearsal.cpp"));
+}

@@ -28,12 +28,17 @@ std::vector<std::string> grid_text(const ir::Kernel& lowered, const Example& exa
   return text;
 }
 
+std::vector<std::uint64_t> words_of(const Example& complete) {
+  std::vector<std::uint64_t> words;
+  for (const auto& word : complete.arguments.words)
+    words.push_back(*word);
+  return words;
+}
+
 // Computes the grid, and evaluates `expects`, as far as the sizes are known.
 std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Example& example) {
   if (!example.complete) return {};
-  std::vector<std::uint64_t> words;
-  for (const auto& word : example.arguments.words)
-    words.push_back(*word);
+  const std::vector<std::uint64_t> words = words_of(example);
   ir::Expectations::compile(lowered).check(words.data());
   return ir::grid_of(lowered, words.data());
 }
@@ -109,6 +114,8 @@ Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes
   if (options.on_gpu) draw_layouts(*lowered, requested.config, options.arch, e);
   e.grid = grid_text(*lowered, e.example);
   e.programs = launch_on_paper(*lowered, e.example);
+  if (registered && registered->remark && e.example.complete)
+    e.remark = registered->remark(requested.config, words_of(e.example).data());
   if (!options.grid.empty() && !lowered->grid.empty())
     throw UserError("--grid " + options.grid + ": kernel " + e.name + " has a grid of its own, " +
                     e.grid.front() + " programs along axis 0; give sizes instead");

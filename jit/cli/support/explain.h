@@ -39,6 +39,7 @@ struct Explanation {
   std::vector<PassResult> passes;       // in order
   std::vector<std::string> grid;        // "cdiv(a.extent(0), 64)" for each axis
   std::vector<std::int64_t> programs;   // along each axis; empty: unknown
+  std::string remark;                   // of the registration
   std::vector<LayoutPicture> pictures;  // in program order
   std::vector<std::string> free_tiles;  // computed where they are used, in any layout
   std::int64_t warps = 4;               // for the pictures

@@ -37,6 +37,7 @@ std::string summary_text(const Explanation& e) {
   if (!e.unused_by_gpu.empty())
     line("options", e.unused_by_gpu + " without effect so far; num_warps and max_registers are for GPUs");
   line("grid", programs_text(e));
+  if (!e.remark.empty()) line("remark", e.remark);
   line("target", fmt::format("{}, {}-byte vectors", e.target.cpu, e.target.vector_bytes));
   std::int64_t limit = Device::cpu().limits().max_scratch_bytes;
   line("scratch", bytes_text(static_cast<double>(e.scratch_bytes)) + " per worker" +
@@ -176,6 +177,7 @@ std::string to_json(const Explanation& e) {
                {"scratch_bytes", e.scratch_bytes},
                {"object_bytes", e.object_bytes}};
   json["grid"] = {{"axes", e.grid}, {"programs", e.programs}};
+  if (!e.remark.empty()) json["remark"] = e.remark;
   std::size_t view = 0;
   for (std::size_t i = 0; i < e.types.size(); ++i) {
     const ExampleParameter& parameter = e.example.parameters[i];

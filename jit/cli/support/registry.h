@@ -24,7 +24,9 @@
 #include <kiln/dsl/api.h>
 #include <kiln/dsl/config.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -59,6 +61,9 @@ struct RegisteredKernel {
   // The programs along each axis for these sizes and this config, as "8x24", if the kernel does not define its
   // grid.
   const char* grid = "";
+  // Returns a line for `kiln explain` about a launch with these arguments, which are the words of the
+  // parameters: addresses that must not be read, extents, strides and scalars. May be null.
+  std::string (*remark)(const Config& config, const std::uint64_t* arguments) = nullptr;
 };
 
 namespace detail {
