@@ -13,9 +13,9 @@
  * Each tensor has a dtype of its own: float32, float64, bfloat16, float16, float8_e4m3fn or float8_e5m2, and
  * where the op takes them int8, uint8, int32 or int64. Tensors may have any rank up to 8 that the op takes,
  * and any strides; null strides mean row-major order. They are all on the CPU or all on the same CUDA device,
- * on whose default stream the functions run. A function returns when the result has been written to the
- * memory of the output tensor; it does not keep or free any memory. Its return value is KILN_OK or an error
- * code. Shapes, accuracy and errors are as in the headers of the C++ ops, which are named below. If a
+ * on whose default stream the functions run, or on the one of kiln_set_cuda_stream. A function returns when
+ * the result has been written to the memory of the output tensor; it does not keep or free any memory. Its
+ * return value is KILN_OK or an error code. Shapes, accuracy and errors are as in the headers of the C++ ops, which are named below. If a
  * function returns KILN_USER_ERROR for its arguments, nothing was written. All functions are thread-safe.
  *
  * Options are structs whose first member is their size. KILN_..._DEFAULTS sets it and all others; a null
@@ -49,6 +49,10 @@ const char* kiln_version(void);
 /* Returns the error message of the last call of this thread, or "" if that call returned KILN_OK. The text is
  * valid until the next call of this thread. */
 const char* kiln_last_error(void);
+/* From now on, functions that this thread calls for tensors on a CUDA device queue their work on this stream
+ * of the device, a CUstream or cudaStream_t, and return without waiting for it. So calls can be captured in a
+ * CUDA graph. Null stands for the default stream, for which functions wait. */
+void kiln_set_cuda_stream(void* stream);
 
 /* --- Products: matmul.h, matmul_backward.h, grouped_matmul.h -------------------------------------------- */
 

@@ -11,6 +11,10 @@
 namespace kiln::ops::detail {
 namespace {
 
+struct CudaStream {
+  void* handle = nullptr;
+};
+void*& cuda_stream() { return thread_value<CudaStream, CudaStream>().handle; }
 std::string& last_error() { return thread_value<std::string, struct LastError>(); }
 int failed(int code, const char* what) {
   try {
@@ -139,10 +143,10 @@ int run(const char* function, std::initializer_list<CArgument> results, CArgumen
     const auto given =
         std::find_if(results.begin(), results.end(), [](const CArgument& r) { return r.tensor != nullptr; });
     const Device device = Device::parse(device_name(function, given != results.end() ? *given : other));
-    // On a GPU, the op runs on the default stream, after the work that the caller has queued there.
-    Stream stream = device.is_cpu() ? Stream() : Stream::adopt(device, nullptr);
+    // On a GPU, the op runs after the work that the caller has queued on the same stream.
+    Stream stream = device.is_cpu() ? Stream() : Stream::adopt(device, cuda_stream());
     body({function, StreamAt(stream, {})}, self); // the source location of a caller in C is unknown
-    stream.synchronize();
+    if (device.is_cpu() || !cuda_stream()) stream.synchronize();
     return KILN_OK;
   } catch (const UserError& e) {
     return failed(KILN_USER_ERROR, in_c(function, e.what()).c_str());
@@ -158,4 +162,5 @@ int run(const char* function, std::initializer_list<CArgument> results, CArgumen
 } // namespace kiln::ops::detail
 
 const char* kiln_version(void) { return kiln::version(); }
+void kiln_set_cuda_stream(void* stream) { kiln::ops::detail::cuda_stream() = stream; }
 const char* kiln_last_error(void) { return kiln::ops::detail::last_error().c_str(); }

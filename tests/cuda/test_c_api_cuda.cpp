@@ -1,6 +1,7 @@
 // Tests the C functions with DLPack tensors on a CUDA device.
 #include "played.h"
 
+#include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/ops/c_api.h>
 
 #include <cmath>
@@ -57,4 +58,27 @@ TEST_CASE("the C functions accept tensors on a CUDA device") {
   CHECK(kiln_softmax(Dl(x), nowhere, nullptr) == KILN_USER_ERROR);
   INFO(kiln_last_error());
   CHECK(std::string(kiln_last_error()).starts_with("kiln_softmax: "));
+}
+
+TEST_CASE(
+    "the C functions queue their work on the stream of the caller, from which a graph can be captured") {
+  FreshFake fresh;
+  Played played;
+  const Device device = Device::cuda(0);
+  auto host = Tensor<float, 2>::zeros({5, 70});
+  host.fill(3);
+  auto x = host.to(device), y = Tensor<float, 2>::zeros(device, {5, 70});
+  Stream stream(device);
+  kiln_set_cuda_stream(stream.cuda_handle());
+  cuda::GraphCapture capture(stream);
+  REQUIRE(kiln_softmax(Dl(x), Dl(y), nullptr) == KILN_OK);
+  cuda::Graph graph = capture.end();
+  kiln_set_cuda_stream(nullptr);
+  CHECK(y.to(Device::cpu()).data()[0] == 0);
+  graph.launch(stream);
+  stream.synchronize();
+  CHECK(fake().last_launch().stream == stream.cuda_handle());
+  CHECK(y.to(Device::cpu()).data()[0] == Approx(1.0 / 70));
+  REQUIRE(kiln_softmax(Dl(x), Dl(y), nullptr) == KILN_OK);
+  CHECK(fake().last_launch().stream == nullptr);
 }

@@ -34,6 +34,9 @@ public:
     std::function<void(Stream&)> run;
   };
 
+  // For devices that an interpreter emulates.
+  static Sizes small() { return {.tokens = 5, .columns = 9, .inner = 7}; }
+
   explicit EveryOp(Device device) : EveryOp(device, Sizes()) {}
   EveryOp(Device device, const Sizes& sizes) : Arena(device), s_(sizes) {
     add_products();

@@ -26,11 +26,7 @@ bool changed(const Arena::Result& r, const std::vector<unsigned char>& before,
   return !std::equal(before.begin() + r.offset, before.begin() + r.offset + bytes, after.begin() + r.offset);
 }
 
-EveryOp::Sizes usual_sizes() {
-  EveryOp::Sizes sizes;
-  if (!test_device().is_cpu()) sizes.tokens = 5, sizes.columns = 9, sizes.inner = 7;
-  return sizes;
-}
+EveryOp::Sizes usual_sizes() { return test_device().is_cpu() ? EveryOp::Sizes() : EveryOp::small(); }
 
 } // namespace
 
