@@ -40,7 +40,8 @@ ops::MatmulOptions matmul_options(const CCall& call, const KilnMatmulOptions* op
           .bias = call.optional_input("bias", o.bias),
           .times = call.optional_input("times", o.times),
           .residual = call.optional_input("residual", o.residual),
-          .precision = precision(call, o.precision)};
+          .precision = precision(call, o.precision),
+          .batch_invariant = o.batch_invariant != 0};
 }
 ops::MatmulBackwardOptions backward_options(const CCall& call, const KilnMatmulBackwardOptions* options) {
   const auto o = call.options(options, KILN_MATMUL_BACKWARD_DEFAULTS);
@@ -57,13 +58,15 @@ const DLTensor* dbias_of(const KilnMatmulBackwardOptions* options) {
 }
 ops::SoftmaxOptions softmax_options(const CCall& call, const KilnSoftmaxOptions* options) {
   const auto o = call.options(options, KILN_SOFTMAX_DEFAULTS);
-  return {.axis = static_cast<int>(std::clamp<int64_t>(o.axis, INT_MIN, INT_MAX))};
+  return {.axis = static_cast<int>(std::clamp<int64_t>(o.axis, INT_MIN, INT_MAX)),
+          .batch_invariant = o.batch_invariant != 0};
 }
 ops::NormOptions norm_options(const CCall& call, const KilnNormOptions* options) {
   const auto o = call.options(options, KILN_NORM_DEFAULTS);
   return {.eps = o.eps,
           .residual = call.optional_input("residual", o.residual),
-          .sum = call.optional_output("sum", o.sum)};
+          .sum = call.optional_output("sum", o.sum),
+          .batch_invariant = o.batch_invariant != 0};
 }
 ops::NormBackwardOptions backward_options(const CCall& call, const KilnNormBackwardOptions* options) {
   const auto o = call.options(options, KILN_NORM_BACKWARD_DEFAULTS);

@@ -15,8 +15,9 @@
  * and any strides; null strides mean row-major order. They are all on the CPU or all on the same CUDA device,
  * on whose default stream the functions run, or on the one of kiln_set_cuda_stream. A function returns when
  * the result has been written to the memory of the output tensor; it does not keep or free any memory. Its
- * return value is KILN_OK or an error code. Shapes, accuracy and errors are as in the headers of the C++ ops, which are named below. If a
- * function returns KILN_USER_ERROR for its arguments, nothing was written. All functions are thread-safe.
+ * return value is KILN_OK or an error code. Shapes, accuracy and errors are as in the headers of the C++ ops,
+ * which are named below. If a function returns KILN_USER_ERROR for its arguments, nothing was written. All
+ * functions are thread-safe.
  *
  * Options are structs whose first member is their size. KILN_..._DEFAULTS sets it and all others; a null
  * pointer stands for these defaults. Later versions of Kiln add members at the end, and give programs that
@@ -62,8 +63,9 @@ typedef struct {
   double alpha, beta;
   const DLTensor *bias, *times, *residual;
   const char* precision; /* of products of float32: "ieee", "tf32" or "bf16x3"; null: "ieee" */
+  int64_t batch_invariant;
 } KilnMatmulOptions;
-#define KILN_MATMUL_DEFAULTS {sizeof(KilnMatmulOptions), NULL, 1, 0, NULL, NULL, NULL, NULL}
+#define KILN_MATMUL_DEFAULTS {sizeof(KilnMatmulOptions), NULL, 1, 0, NULL, NULL, NULL, NULL, 0}
 /* Computes c = activation(alpha a b + bias) * times + residual + beta c for a [.., M, K], b [.., K, N] and
  * c [.., M, N]; the axes in front are batches. bias is [N]; times and residual have the extents of c, and may
  * be c. Also int8 and uint8 with a result of int32. */
@@ -107,8 +109,9 @@ int kiln_grouped_matmul_backward_b(const DLTensor* a, const DLTensor* dc, const 
 typedef struct {
   size_t size;
   int64_t axis; /* counts from the last axis if negative */
+  int64_t batch_invariant;
 } KilnSoftmaxOptions;
-#define KILN_SOFTMAX_DEFAULTS {sizeof(KilnSoftmaxOptions), -1}
+#define KILN_SOFTMAX_DEFAULTS {sizeof(KilnSoftmaxOptions), -1, 0}
 /* y may be x. The gradients are computed from the result y and its gradient dy. */
 int kiln_softmax(const DLTensor* x, DLTensor* y, const KilnSoftmaxOptions* options);
 int kiln_log_softmax(const DLTensor* x, DLTensor* y, const KilnSoftmaxOptions* options);
@@ -122,8 +125,9 @@ typedef struct {
   double eps;               /* 1e-5 */
   const DLTensor* residual; /* x + residual is normalised */
   DLTensor* sum;            /* x + residual is stored here */
+  int64_t batch_invariant;
 } KilnNormOptions;
-#define KILN_NORM_DEFAULTS {sizeof(KilnNormOptions), 1e-5, NULL, NULL}
+#define KILN_NORM_DEFAULTS {sizeof(KilnNormOptions), 1e-5, NULL, NULL, 0}
 /* Normalise along the last axis of x [.., N]. y may be x; gamma and beta are [N], or null. */
 int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y,
                    const KilnNormOptions* options);
@@ -187,11 +191,16 @@ typedef struct {
   const DLTensor* key_lengths;    /* [batches]: it sees the first keys only, as in padded batches */
   const DLTensor* documents;      /* [batches, queries]: it sees the keys of its own document */
   const DLTensor* key_documents;  /* [batches, keys]; null: documents */
+  /* Where the sequences of ragged batches begin and the last one ends: [sequences + 1], of int32 or int64. Then
+     only the windows, alibi_slopes and relative_bias hide or change scores, the latter with positions from the
+     first key. */
+  const DLTensor *query_offsets, *key_offsets;
+  int64_t batch_invariant; /* of kiln_attention only */
 } KilnAttentionOptions;
 /* clang-format off */
 #define KILN_ATTENTION_DEFAULTS                                                                              \
   {sizeof(KilnAttentionOptions), 0, 0, 0, -1, -1, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-   NULL, NULL}
+   NULL, NULL, NULL, NULL, 0}
 /* clang-format on */
 /* Computes o = softmax(scale q k^T) v for q [.., heads, queries, width], k [.., key heads, keys, width],
  * v [.., key heads, keys, width of v] and o [.., heads, queries, width of v]. */
@@ -248,8 +257,9 @@ typedef struct {
   double soft_cap;
   const DLTensor* sinks;
   DLTensor* lse;
+  int64_t batch_invariant;
 } KilnDecodeOptions;
-#define KILN_DECODE_DEFAULTS {sizeof(KilnDecodeOptions), 0, 0, 1, -1, 0, NULL, NULL}
+#define KILN_DECODE_DEFAULTS {sizeof(KilnDecodeOptions), 0, 0, 1, -1, 0, NULL, NULL, 0}
 /* q and o are [batch, heads, queries, width], or without the axis of queries; lengths is [batch]. */
 int kiln_attention_decode(const DLTensor* q, const KilnKeyValueCache* cache, const DLTensor* lengths,
                           DLTensor* o, const KilnDecodeOptions* options);

@@ -34,11 +34,20 @@ ops::AttentionOptions attention_options(const CCall& call, const KilnAttentionOp
           .dropout = o.dropout,
           .seed = o.seed,
           .sinks = call.optional_input("sinks", o.sinks),
+          .query_offsets = call.optional_input("query_offsets", o.query_offsets),
+          .key_offsets = call.optional_input("key_offsets", o.key_offsets),
           .lse = call.optional_output("lse", o.lse),
+          .batch_invariant = o.batch_invariant != 0,
           .dsinks = call.optional_output("dsinks", o.dsinks)};
 }
 
 ops::detail::NamedScores named_scores(const CCall& call, const KilnAttentionOptions& o) {
+  const bool by_place = o.alibi_slopes || o.relative_bias;
+  if (o.query_offsets &&
+      (o.bias || o.prefix_lengths || o.key_lengths || o.documents || (by_place && o.align_last)))
+    call.refuse("query_offsets",
+                "is given with a bias, lengths, documents, or positions from the last key, which "
+                "are of batches of equal lengths; call the function once for each sequence");
   return {.alibi_slopes = call.optional_input("alibi_slopes", o.alibi_slopes),
           .bias = call.optional_input("bias", o.bias),
           .relative_bias = call.optional_input("relative_bias", o.relative_bias),
@@ -159,6 +168,7 @@ int kiln_attention_decode(const DLTensor* q, const KilnKeyValueCache* cache, con
                            .window_before = given.window_before,
                            .soft_cap = given.soft_cap,
                            .sinks = call.optional_input("sinks", given.sinks),
+                           .batch_invariant = given.batch_invariant != 0,
                            .lse = call.optional_output("lse", given.lse)});
   });
 }

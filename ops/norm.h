@@ -35,9 +35,8 @@ struct NormOptions {
   // may be x or residual, and y may be residual.
   Input residual = {};
   Output sum = {};
-  bool batch_invariant =
-      false; // whether the bits of a row do not depend on the number of rows, if the layout
-             // is the same
+  // Whether the bits of a row do not depend on the number of rows, if the layout is the same.
+  bool batch_invariant = false;
 };
 
 void layernorm(detail::StreamAt stream, const Input& x, const Input& gamma, const Input& beta,

@@ -279,6 +279,26 @@ private:
           same.dsinks = dsinks;
           ops::attention_backward(s, dout, q, k, v, dout, sums, dq, dk, dv, same);
         });
+    const auto begins = [&](std::int64_t first, std::int64_t all) {
+      return input<std::int32_t>(std::array{std::int64_t{3}}, [first, all](Random&, std::int64_t i) {
+        return i == 0 ? 0 : i == 1 ? first : all;
+      });
+    };
+    auto query_begins = begins(4, queries), key_begins = begins(6, keys);
+    add(
+        "kiln_attention", {q, k, v, o, query_begins, key_begins},
+        [](const Tensors& t) {
+          KilnAttentionOptions o = KILN_ATTENTION_DEFAULTS;
+          o.causal = 1, o.query_offsets = t[4], o.key_offsets = t[5], o.batch_invariant = 1;
+          return kiln_attention(t[0], t[1], t[2], t[3], &o);
+        },
+        [=](Stream& s) {
+          ops::attention(s, q, k, v, o,
+                         {.causal = true,
+                          .query_offsets = query_begins,
+                          .key_offsets = key_begins,
+                          .batch_invariant = true});
+        });
     auto angles = input<float>(std::array{queries, width / 2});
     auto turned = result<bf16>(std::array{heads, queries, width});
     add(
@@ -499,6 +519,21 @@ TEST_CASE(
                Catch::StartsWith(f.name + ": ") && Catch::Contains(" is null; pass a tensor"));
   }
   CHECK((all.bytes() == before));
+}
+
+TEST_CASE("kiln_attention refuses scores and masks of equal batches for ragged ones") {
+  float numbers[16] = {};
+  std::int32_t begins[] = {0, 1};
+  std::int64_t shape[] = {1, 1, 16}, two = 2, one = 1;
+  const DLTensor x{numbers, {kDLCPU, 0}, 3, {kDLFloat, 32, 1}, shape, nullptr, 0},
+      offsets{begins, {kDLCPU, 0}, 1, {kDLInt, 32, 1}, &two, nullptr, 0},
+      lengths{begins, {kDLCPU, 0}, 1, {kDLInt, 32, 1}, &one, nullptr, 0};
+  DLTensor y = x;
+  KilnAttentionOptions o = KILN_ATTENTION_DEFAULTS;
+  o.query_offsets = o.key_offsets = &offsets, o.key_lengths = &lengths;
+  CHECK(kiln_attention(&x, &x, &x, &y, &o) == KILN_USER_ERROR);
+  CHECK_THAT(kiln_last_error(),
+             Catch::StartsWith("kiln_attention: query_offsets is given with a bias, lengths, documents"));
 }
 
 TEST_CASE("the C functions work in a program of C") {

@@ -23,3 +23,18 @@ TEST_CASE("a warm call of any op allocates nothing") {
     stream.synchronize();
   }
 }
+
+TEST_CASE("a warm product whose K is divided into parts allocates nothing") {
+  const auto a = Tensor<float, 2>::zeros({16, 16384}), b = Tensor<float, 2>::zeros({16384, 16});
+  auto c = Tensor<float, 2>::zeros({16, 16});
+  Stream stream;
+  for (int i = 0; i < 3; ++i) {
+    ops::matmul(stream, a, b, c, {.batch_invariant = true});
+    stream.synchronize();
+  }
+  const long before = allocation_count();
+  ops::matmul(stream, a, b, c, {.batch_invariant = true});
+  const long after = allocation_count();
+  CHECK(after == before);
+  stream.synchronize();
+}
