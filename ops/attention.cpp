@@ -180,18 +180,17 @@ void launch(const detail::StreamAt& at, const Call& c) {
   const bool masked = c.has(option::causal | option::before | option::after) || c.variant.mask;
   std::optional<Config> config;
   const bool tunable = (c.variant.options & ~option::causal) == 0 && !c.variant.hook && !c.variant.mask;
-  const bool fixed = c.has(option::fixed_order);
   if (tunable && width == values)
     config =
         detail::known_config(masked ? "attention_causal" : "attention", at,
                              {c.q.extents[0], c.q.extents[1], c.k.extents[1], queries, c.k.extents[2], width},
                              {&c.q, &c.k, &c.v, &c.o});
-  // On a GPU, the layouts of tiles, and with them the order of reductions, depend on the queries of a block.
-  const Device device = at.stream.device();
+  // The order of reductions may depend on the number of queries of a block.
   const detail::RaggedBatches ragged(c.options);
   if (!config)
-    config = detail::attention_config(
-        device, fixed && !device.is_cpu() ? any_queries : ragged.average(queries), width, values, masked);
+    config = detail::attention_config(at.stream.device(),
+                                      c.has(option::fixed_order) ? any_queries : ragged.average(queries),
+                                      width, values, masked);
   const Grid grid = ragged.tiles(c.q, *config->get("QUERIES"));
   attention_kernel.launch(at, *config, c.variant, list, ragged ? &grid : nullptr);
 }

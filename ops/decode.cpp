@@ -291,13 +291,13 @@ struct Tiles {
 
 // A heuristic. A block of keys is small enough that L2 holds it, and a part is long enough that combining
 // costs little. For more than 4 rows, for which AMX multiplies bf16, blocks of 128 keys take a quarter less
-// time than blocks of 64 (Emerald Rapids); pages of fewer keys are then gathered.
+// time than blocks of 64 (Emerald Rapids); pages of fewer keys are then gathered. The order of reductions
+// depends on the rows of a block, so that each query has a block of its own if it must not depend on others.
 Tiles tiles_for(Device device, std::int64_t group, std::int64_t queries, bool batch_invariant) {
   Tiles t{};
-  t.queries = std::min<std::int64_t>(queries, 16);
+  t.queries = batch_invariant ? 1 : std::min<std::int64_t>(queries, 16);
   t.group = std::min(group, std::max<std::int64_t>(1, 64 / t.queries));
-  t.keys = !device.is_cpu() ? 32 : t.group * t.queries > 4 && !batch_invariant ? 128 : 64;
-  if (batch_invariant && !device.is_cpu()) t.queries = 16, t.group = std::min<std::int64_t>(group, 4);
+  t.keys = !device.is_cpu() ? 32 : t.group * t.queries > 4 ? 128 : 64;
   t.part = device.is_cpu() ? 512 : 256;
   return t;
 }

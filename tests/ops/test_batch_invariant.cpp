@@ -6,7 +6,9 @@
 #include <kiln/kiln.h>
 
 #include <cstdio>
+#include <random>
 #include <string>
+#include <unistd.h>
 
 using namespace kiln;
 using namespace kiln::test;
@@ -171,6 +173,42 @@ TEMPLATE_TEST_CASE("a query of causal attention does not depend on those behind 
   }
 }
 
+TEMPLATE_TEST_CASE("a query of decoding does not depend on the other queries and sequences", "", float,
+                   bf16) {
+  using T = TestType;
+  Random random;
+  KILN_SEED(random);
+  for (int i = 0; i < rounds(3); ++i) {
+    const std::int64_t queries = random.integer(2, 20), group = random.integer(1, 5),
+                       width = 16 * random.integer(1, 4), capacity = random.integer(queries, 700),
+                       batches = 2;
+    const auto q = random_tensor<T>(random, batches, 2 * group, queries, width);
+    auto keys = random_tensor<T>(random, batches, 2, capacity, width),
+         values = random_tensor<T>(random, batches, 2, capacity, width);
+    auto o = Tensor<T, 4>::zeros({batches, 2 * group, queries, width});
+    const std::int64_t window = random.integer(0, 1) ? random.integer(0, 300) : -1;
+    INFO(queries << " queries, group " << group << ", width " << width << ", " << capacity << " keys, window "
+                 << window);
+    for (const bool alone : {false, true}) // sequence 1 alone, or both
+      check_batches(
+          random, queries,
+          [&](std::int64_t first, std::int64_t count) { // the cache ends with the last of these queries
+            const std::int64_t begin = alone ? 1 : 0, length = capacity - queries + first + count;
+            auto lengths = Tensor<std::int32_t, 1>::zeros({batches - begin});
+            lengths.fill(static_cast<std::int32_t>(length));
+            const auto part = [&](auto& x) { return x.view().slice(0, begin, batches); };
+            on_test_device(
+                [&](Stream& stream, auto q, auto keys, auto values, auto lengths, auto o) {
+                  ops::attention_decode(stream, q, {.keys = keys, .values = values}, lengths, o,
+                                        {.window_before = window, .batch_invariant = true});
+                },
+                part(q).slice(2, first, first + count), part(keys), part(values), lengths.view(),
+                o.view().slice(0, begin, batches).slice(2, first, first + count));
+          },
+          [&](std::int64_t row) { return o.view().select(0, 1).select(1, row); });
+  }
+}
+
 TEMPLATE_TEST_CASE("a row of softmax and norms does not depend on its batch", "", float, bf16) {
   using T = TestType;
   Random random;
@@ -200,4 +238,54 @@ TEMPLATE_TEST_CASE("a row of softmax and norms does not depend on its batch", ""
         },
         [&](std::int64_t row) { return y.view().select(0, row); });
   }
+}
+
+// Prints a digest of batch-invariant results on the CPU, for the test below.
+TEST_CASE("digest of batch-invariant results", "[.]") {
+  std::mt19937 bits(7); // the same numbers in each process
+  std::uint64_t digest = 0;
+  const auto add = [&](const auto& tensor) {
+    for (const unsigned char byte : bits_of(tensor.view()))
+      digest = (digest ^ byte) * 0x100000001b3u;
+  };
+  const auto product = [&]<class T>(T, std::int64_t m, std::int64_t n, std::int64_t k) {
+    auto a = Tensor<T, 2>::zeros({m, k}), b = Tensor<T, 2>::zeros({k, n}), c = Tensor<T, 2>::zeros({m, n});
+    for (auto* x : {&a, &b})
+      for (T& element : *x)
+        element = T(static_cast<float>(bits() % 2001) / 1000 - 1);
+    Stream stream;
+    ops::matmul(stream, a, b, c, {.batch_invariant = true});
+    auto weights = Tensor<float, 2>::zeros({m, n});
+    ops::softmax(stream, c, weights, {.batch_invariant = true});
+    stream.synchronize();
+    add(c), add(weights);
+    auto o = Tensor<T, 2>::zeros({m, k});
+    if (k > 200) return;
+    ops::attention(stream, a, b.view().transpose(), b.view().transpose(), o, {.batch_invariant = true});
+    stream.synchronize();
+    add(o);
+  };
+  product(float(), 1, 300, 700), product(float(), 130, 90, 64), product(float(), 200, 40, 17000);
+  product(bf16(), 1, 300, 700), product(bf16(), 130, 90, 64), product(bf16(), 9, 40, 17000);
+  std::printf("digest %016llx\n", static_cast<unsigned long long>(digest));
+}
+
+TEST_CASE("batch-invariant results do not depend on the number of threads") {
+  if (!test_device().is_cpu()) return;
+  const auto digest = [](int threads) {
+    const std::string command = "KILN_NUM_THREADS=" + std::to_string(threads) + " /proc/" +
+                                std::to_string(getpid()) + "/exe 'digest of batch-invariant results'";
+    std::string output;
+    FILE* pipe = popen(command.c_str(), "r");
+    REQUIRE(pipe);
+    char line[256];
+    while (std::fgets(line, sizeof line, pipe))
+      if (std::string(line).starts_with("digest ")) output = line;
+    CHECK(pclose(pipe) == 0);
+    return output;
+  };
+  const std::string one = digest(1);
+  CHECK(one.size() == 24);
+  CHECK(digest(2) == one);
+  CHECK(digest(5) == one);
 }

@@ -131,6 +131,7 @@ TEST_CASE("which products are divided does not depend on the rows if they are ba
     CHECK(r.launches.size() == 2);
     CHECK(rehearsed(m, 48, 2000, {.batch_invariant = true}).notes.empty());
     CHECK(rehearsed(m, 1000, k, {.batch_invariant = true}).notes.empty());
-    CHECK(rehearsed(m, 48, k, {}).notes.empty() == (m == 300000));
+    const bool one_thread = test_device().is_cpu() && test_device().properties().num_threads == 1;
+    CHECK(rehearsed(m, 48, k, {}).notes.empty() == (m == 300000 || one_thread));
   }
 }
