@@ -351,10 +351,11 @@ enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
 
 // The order in which dot adds the products of an element.
 //
-//   any    whichever is fastest; it may depend on how many rows the tile and the launch have, the default;
-//   fixed  on CPUs it does not depend on M, on the rows of the launch or on the number of threads, so that
-//          equal rows of `a` give equal bits wherever they are. Floats are added to the accumulator in the
-//          order of K, for which few rows may take longer. On GPUs the same holds for kernels of one config.
+//   any    the fastest one, which may depend on how many rows the tile and the launch have; the default;
+//   fixed  one that does not depend on them, nor on the number of threads, so that equal rows of `a` give
+//          equal bits wherever they are. On CPUs, products of floats are added to the accumulator in the
+//          order of K, for which few rows may take longer. On GPUs it is the same as `any`, which depends on
+//          M for tiles of at most 8 rows only.
 enum class SumOrder : std::uint8_t { any, fixed };
 
 namespace detail {

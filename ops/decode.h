@@ -19,7 +19,8 @@
 // The keys are divided into parts of a fixed size, which are computed side by side and then combined in their
 // order (Dao et al., "Flash-Decoding", 2023). So the bits of a sequence's result depend neither on the other
 // sequences nor on the number of threads. They are the same for contiguous and for paged caches whose rows
-// are contiguous.
+// are contiguous. With batch_invariant, the bits of a query do not depend on the other queries of its
+// sequence either, each of which then reads the cache by itself.
 //
 // With KILN_DEBUG=1, a length outside of 0 to the capacity and an entry of cache.blocks that is no page are
 // errors. Without it, lengths are limited to that range and missing pages are zeros; nothing outside of the

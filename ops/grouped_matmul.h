@@ -23,7 +23,8 @@
 //   ops::grouped_matmul_backward_b(stream, one.broadcast_to({rows, 1}), dc, offsets, dbias_as_groups_1_N);
 //
 // Dtypes, strides, errors and threads are as in matmul.h, for floats only. Results are the same from run to
-// run, but the sums of a row may be rounded differently if the groups have other sizes.
+// run, but the sums of a row may be rounded differently if the groups have other sizes, unless
+// batch_invariant is given.
 #pragma once
 
 #include <kiln/ops/matmul.h>

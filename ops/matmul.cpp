@@ -92,12 +92,15 @@ bool batch_is_rows(Product& p) {
   return true;
 }
 
+void launch_one_by_one(const Names& names, const detail::StreamAt& at, const Product& p);
+
 void launch(const Names& names, const detail::StreamAt& at, const Product& p) {
   const int rows = p.c.rank - 2, columns = p.c.rank - 1;
   const std::int64_t m = p.c.extents[rows], n = p.c.extents[columns], k = p.a.extents[p.a.rank - 1];
-  if (rows == 0) {
+  if (rows == 0 || p.has(detail::matmul_fixed_order)) {
     const std::int64_t part = detail::split_part(at.stream.device(), p.a.dtype, m, n, k, p.options);
-    if (part != 0) return detail::launch_split(names.op, at, p, part);
+    if (part != 0 && rows == 0) return detail::launch_split(names.op, at, p, part);
+    if (part != 0) return launch_one_by_one(names, at, p);
   }
   detail::OpArguments list{p.a, p.b};
   p.add_result(list);
@@ -107,6 +110,20 @@ void launch(const Names& names, const detail::StreamAt& at, const Product& p) {
     config = detail::known_config("matmul", at, {m, n, k}, {&p.a, &p.b, &p.c});
   if (!config) config = matmul_config(at.stream.device(), p.a.dtype, m, n, k);
   (rows == 0 ? detail::matmul_kernel : batched_kernel).launch(at, *config, p.variant, list);
+}
+
+// Each product of a batch has the same bits alone, where its K may be divided.
+void launch_one_by_one(const Names& names, const detail::StreamAt& at, const Product& p) {
+  Product one = p;
+  for (Array* x : one.batched())
+    detail::drop_axis(*x, 0);
+  Product whole = p;
+  const auto from = whole.batched(), to = one.batched();
+  for (std::int64_t i = 0; i < p.c.extents[0]; ++i, ++one.first_batch) {
+    launch(names, at, one);
+    for (std::size_t x = 0; x < from.size(); ++x)
+      detail::advance(*to[x], from[x]->strides[0]);
+  }
 }
 
 void multiply(const Names& names, const detail::StreamAt& at, const Input& a, const Input& b, const Output& c,

@@ -5,6 +5,7 @@
 //   ops::linear(stream, x, weight, bias, y);                       // weight is [K, N], bias is [N]
 //   ops::linear(stream, x, torch_weight.transpose(), bias, y);     // for a weight that is [N, K]
 //   ops::matmul(stream, q, k.transpose(), scores, {.alpha = 0.125});   // [B, H, M, K], [B, H, N, K]
+//   ops::matmul(stream, x, b, y, {.batch_invariant = true});   // a row's bits do not depend on other rows
 //   ops::matmul(stream, a, b, c, [](auto sum, auto at, auto bias) {    // an epilogue of your own
 //     return relu(sum + bias.tile(at.n).load());
 //   }, bias);
@@ -24,9 +25,20 @@
 // With .precision = Precision::tf32, GPUs may round factors of f32 to 10 bits of mantissa, which lets them use
 // tensor cores.
 //
+// A product with few result tiles and a long K is divided into parts of K of a fixed size, whose sums are
+// added in the order of the parts by a second kernel, which has the epilogue. `rehearse` notes it. The sums
+// of the parts are in the call's workspace.
+//
+// With .batch_invariant, a row of c has the same bits in every batch: they depend on its row of a, times,
+// residual and c, on b and bias, on N and K, and on the kind of device, but not on M, on the place of the
+// row, on the number of threads, or on what the tuner has found. Products of floats are then added in the
+// order of K, and whether K is divided depends on N, K and the dtype only. README.md ("Same bits") says what
+// it costs.
+//
 // An epilogue of your own is a lambda without captures. It gets a tile of a b, in f32 (f64 if c is of f64),
 // its place (MatmulPlace), and the tensors that follow it as views, and returns what is stored in c. It may
-// read the views and compute element by element.
+// read the views and compute element by element. Options come before it; only the precision and
+// batch_invariant may be given.
 //
 // Errors: the functions throw UserError if the extents do not match, if the result overlaps an operand in a
 // way that is not named above, or if several indices of the result refer to the same element. They return
@@ -97,7 +109,6 @@ void matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& 
 
 } // namespace detail
 
-// Of the options, only the precision and batch_invariant may be given together with an epilogue.
 template <class C, class F, class... V>
   requires(std::is_class_v<F> && !std::is_convertible_v<const F&, const MatmulOptions&>)
 void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, const MatmulOptions& options,

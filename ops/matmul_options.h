@@ -15,8 +15,7 @@ struct MatmulOptions {
   Input bias = {}, times = {}, residual = {};
   // How factors of f32 are multiplied; of no effect on other dtypes. CPUs always multiply as with ieee.
   Precision precision = Precision::ieee;
-  // Whether a row's bits depend only on the row, b and the other arguments in the row, but not on the number of
-  // rows, its place, the batch, or the number of threads.
+  // Whether the bits of a row do not depend on the number of rows, its place, the batch or the threads.
   bool batch_invariant = false;
 };
 

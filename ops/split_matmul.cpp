@@ -52,20 +52,21 @@ void total_body(const OpVariant& v, const Handle* arguments) {
 constinit const OpKernel parts_kernel("matmul_parts", parts_body);
 constinit const OpKernel total_kernel("matmul_total", total_body);
 
-// Heuristic for CPUs: parts are an eighth of K, but 4096 to 8192 long, if the result has fewer tiles than there
-// are threads. With a fixed order, up to 128 columns are divided for any number of rows, since their sums take
+// Heuristic for CPUs: products are divided if the result has fewer tiles than there are threads
+// (tuning/ops.h). With a fixed order, few columns are divided for any number of rows, since their sums take
 // at most a 30th of the memory of an `a` of f32; on one thread that takes 0 to 6 % more time.
 std::int64_t cpu_part(Device device, std::int64_t m, std::int64_t n, std::int64_t k, bool fixed) {
-  constexpr std::int64_t least = 4096, most = 8192, tile = 128;
-  if (k < 4 * least) return 0;
-  const bool few = blocks(m, tile) * blocks(n, tile) < device.properties().num_threads;
-  if (fixed ? n > tile : !few) return 0;
-  return k / 8 > least ? most : least;
+  namespace tuning = cpu::tuning;
+  if (k < 4 * tuning::least_part_k) return 0;
+  const bool few =
+      blocks(m, tuning::undivided_tile) * blocks(n, tuning::undivided_tile) < device.properties().num_threads;
+  if (fixed ? n > tuning::undivided_tile : !few) return 0;
+  return k / 8 > tuning::least_part_k ? tuning::most_part_k : tuning::least_part_k;
 }
 
 // Heuristic for GPUs, which is not measured yet: parts are a 32nd of K, but 512 to 4096 long, if the tiles of
-// the result leave half of the multiprocessors idle. With a fixed order, the parts grow with n, so that the sums
-// take at most a quarter of the memory of an `a` of 16-bit floats.
+// the result leave half of the multiprocessors idle. With a fixed order, the parts grow with n, so that the
+// sums take at most a quarter of the memory of an `a` of 16-bit floats.
 std::int64_t gpu_part(Device device, const Config& config, std::int64_t m, std::int64_t n, std::int64_t k,
                       bool fixed) {
   constexpr std::int64_t least = 512, most = 4096;

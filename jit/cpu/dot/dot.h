@@ -22,6 +22,10 @@
 // of 1024 columns of B is packed for L2, and passes over 32 rows of A that stay in L1. Sums can be rounded
 // to bf16 and stored as they leave the registers in the last chunk of K.
 //
+// In a fixed order (DotShape::fixed_order), sums begin with C in each chunk of K, so that an element's
+// products are added in the order of K however the product is divided. Paths that add in another order are
+// excluded: inner products, and for bf16 outer products; and AMX multiplies any number of rows, or none.
+//
 // Usage, with `builder` inside the caller's function:
 //
 //   DotShape shape{.a = DType::F32, .b = DType::F32, .m = 256, .n = 256, .k = 64};

@@ -45,4 +45,13 @@ inline constexpr std::int64_t matmul_min_share_rows = 64;
 // elements of K | Emerald Rapids | no gain: 16 to 512 take as long for 1000 cubed | 2026-11-28
 inline constexpr std::int64_t matmul_min_tile_k = 64, matmul_max_tile_k = 512;
 
+// --- Products whose K is divided into parts (ops/split_matmul.cpp) ---
+
+// The K of a part: an eighth of K within these limits.
+// elements of K | Zen 4 | 64 x 64 x 65536, 2 threads: 4 to 15 % more time with 2048 | 2026-11-29
+inline constexpr std::int64_t least_part_k = 4096, most_part_k = 8192;
+// The rows and columns of the tiles of which there must be fewer than threads.
+// rows, columns | Zen 4 | 64 x 64 x 65536, 2 threads: 3 to 12 % less time | 2026-11-29
+inline constexpr std::int64_t undivided_tile = 128;
+
 } // namespace kiln::cpu::tuning
