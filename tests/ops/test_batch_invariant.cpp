@@ -70,6 +70,41 @@ void check_batches(Random& random, std::int64_t rows, const Compute& compute, co
 
 } // namespace
 
+namespace {
+
+KILN_DIM(ROWS);
+KILN_DIM(COLUMNS);
+KILN_DIM(DEPTH);
+const auto fixed_product =
+    kernel("fixed_product", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+      auto [m, n] = program_tile(c, ROWS, COLUMNS);
+      c.tile(m, n).store(for_range(DEPTH, a.cols(), zeros<float>(ROWS, COLUMNS), [&](auto k, auto sum) {
+        return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum, Precision::ieee, SumOrder::fixed);
+      }));
+    });
+
+} // namespace
+
+TEST_CASE("products in a fixed order have the same bits with tiles of any size") {
+  Random random;
+  KILN_SEED(random);
+  const std::int64_t m = random.integer(1, 60), n = random.integer(1, 60),
+                     k = random.integer(1, test_device().is_cpu() ? 1500 : 200);
+  INFO(m << " x " << n << " x " << k);
+  const auto a = random_tensor<float>(random, m, k), b = random_tensor<float>(random, k, n);
+  Bits expected;
+  for (int i = 0; i < 4; ++i) {
+    const Config config{ROWS = std::int64_t{1} << random.integer(i == 0 ? 4 : 0, 5),
+                        COLUMNS = std::int64_t{1} << random.integer(3, 6),
+                        DEPTH = std::int64_t{1} << random.integer(3, 6)};
+    INFO(config.to_string());
+    auto c = Tensor<float, 2>::zeros({m, n});
+    Run{}(fixed_product, config, a.view(), b.view(), c.view());
+    if (i == 0) expected = bits_of(c.view());
+    CHECK((bits_of(c.view()) == expected));
+  }
+}
+
 TEMPLATE_TEST_CASE("a row of a product does not depend on its batch", "", float, bf16, f16) {
   using T = TestType;
   Random random;
