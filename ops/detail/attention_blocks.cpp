@@ -36,14 +36,19 @@ void blocks_body(const OpVariant& v, const Handle* next) {
   });
 }
 
+std::int64_t blocks(std::int64_t tokens, std::int64_t size) { return (tokens + size - 1) / size; }
+
 constinit const OpKernel blocks_kernel("attention_blocks", blocks_body);
 
 } // namespace
 
+std::int64_t attention_blocks_of(const Config& config, std::int64_t queries, std::int64_t keys) {
+  return blocks(queries, *config.get("QUERIES")) * blocks(keys, *config.get("KEYS"));
+}
+
 AttentionBlocks count_attention_blocks(const OpVariant& variant, const Config& config, std::int64_t queries,
                                        std::int64_t keys) {
-  const std::int64_t of_queries = *config.get("QUERIES"), of_keys = *config.get("KEYS"),
-                     rows = (queries + of_queries - 1) / of_queries, columns = (keys + of_keys - 1) / of_keys;
+  const std::int64_t rows = blocks(queries, *config.get("QUERIES"));
   float unread = 0; // of q and k, only the extents count
   const auto tokens = [&](std::int64_t n) {
     return Array{&unread, DType::F32, true, 4, {1, 1, n, 1}, {0, 0, 0, 0}};
@@ -51,12 +56,12 @@ AttentionBlocks count_attention_blocks(const OpVariant& variant, const Config& c
   std::vector<std::int64_t> counts(static_cast<std::size_t>(2 * rows));
   const Array q = tokens(queries), k = tokens(keys),
               to{counts.data(), DType::I64, false, 2, {rows, 2}, {2, 1}};
-  blocks_kernel.interpret({QUERIES = of_queries, KEYS = of_keys}, variant,
-                          {q, k, to, {variant.compute, 1.0}, std::int64_t{0}});
+  const Config sizes{QUERIES = *config.get("QUERIES"), KEYS = *config.get("KEYS")};
+  blocks_kernel.interpret(sizes, variant, {q, k, to, {variant.compute, 1.0}, std::int64_t{0}});
   AttentionBlocks sums;
   for (std::size_t i = 0; i < counts.size(); i += 2)
     sums.whole += counts[i], sums.masked += counts[i + 1];
-  sums.skipped = rows * columns - sums.whole - sums.masked;
+  sums.skipped = attention_blocks_of(config, queries, keys) - sums.whole - sums.masked;
   return sums;
 }
 

@@ -133,8 +133,8 @@ TEST_CASE("a rehearsal says why the bounds of a mask give up") {
     CHECK(why[1] == "ops::attention_backward" + because);
   }
   const auto located = notes(ops::mask([](auto, auto query, auto key) {
-    Tile rounded = cast<float>(query) * cast<float>(key);
-    return rounded > 5.0f;
+    Tile seen = cast<float>(query) * cast<float>(key) > 5.0f;
+    return seen;
   }));
   REQUIRE(located.size() == 2);
   CHECK_THAT(located[0], Contains("because") && Contains("test_rehearsal.cpp"));

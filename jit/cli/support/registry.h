@@ -62,7 +62,8 @@ struct RegisteredKernel {
   // grid.
   const char* grid = "";
   // Returns a line for `kiln explain` about a launch with these arguments, which are the words of the
-  // parameters: addresses that must not be read, extents, strides and scalars. May be null.
+  // parameters: addresses that must not be read, extents, strides and scalars. May be null; an empty line is
+  // omitted.
   std::string (*remark)(const Config& config, const std::uint64_t* arguments) = nullptr;
 };
 
