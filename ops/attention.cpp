@@ -235,6 +235,8 @@ namespace {
 // Of the arguments, q and k come first: an address, four extents and four strides.
 std::string remark_on_blocks(const Config& config, const std::uint64_t* arguments) {
   const auto tokens = [&](int view) { return static_cast<std::int64_t>(arguments[9 * view + 3]); };
+  constexpr std::int64_t most_blocks = 1 << 14; // to count more takes seconds
+  if (detail::attention_blocks_of(config, tokens(0), tokens(1)) > most_blocks) return {};
   const auto blocks =
       detail::count_attention_blocks({DType::F32, option::causal}, config, tokens(0), tokens(1));
   return "blocks of " + std::to_string(*config.get("QUERIES")) + " queries and " +

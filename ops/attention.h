@@ -28,7 +28,7 @@
 //
 // Blocks that the mask hides are skipped, and blocks that it shows whole are computed without it; neither
 // changes a bit of the result. For this, bounds of the mask are computed for each block
-// (dsl/detail/mask_bounds.h says for which masks).
+// (dsl/detail/mask_bounds.h says for which masks; where they give up, a rehearsal and the log say why).
 //
 // A query that sees no key gets zeros, and -infinity as its log-sum-exp.
 //

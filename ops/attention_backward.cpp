@@ -91,11 +91,11 @@ void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
 
 // Whether all gradients are computed by one kernel, whose programs own key heads. It computes five products for
 // a block, and the two kernels that have more programs seven, so that it is faster unless threads would be
-// idle for long in its last round. GPUs have more threads than key heads.
+// idle for long in its last round. GPUs have more threads than key heads. Of ragged batches, only the
+// heads count, since one sequence may take almost all of the time.
 bool owns_heads(const BackwardCall& c, Device device) {
   if (!device.is_cpu() || !c.wants_dq || !c.wants_dk || !c.wants_dv) return false;
-  const detail::RaggedBatches ragged(c.options);
-  std::int64_t programs = ragged ? ragged.count() : 1, threads = device.properties().num_threads;
+  std::int64_t programs = 1, threads = device.properties().num_threads;
   for (int i = 0; i < c.k.rank - 2; ++i)
     programs *= c.k.extents[i];
   const std::int64_t rounds = (programs + threads - 1) / threads;

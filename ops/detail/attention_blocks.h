@@ -3,7 +3,7 @@
 
 #include <kiln/ops/detail/op_kernel.h>
 
-#include <string>
+#include <cstdint>
 
 namespace kiln::ops::detail {
 
@@ -12,8 +12,8 @@ namespace kiln::ops::detail {
 struct AttentionBlocks {
   std::int64_t whole = 0, masked = 0, skipped = 0;
 };
-std::int64_t attention_blocks_of(const Config& config, std::int64_t queries, std::int64_t keys); // their sum
-
+// Their sum.
+std::int64_t attention_blocks_of(const Config& config, std::int64_t queries, std::int64_t keys);
 // For a causal mask if `variant` has one. The bounds of the mask are those of the kernels, and are computed by
 // the reference interpreter.
 AttentionBlocks count_attention_blocks(const OpVariant& variant, const Config& config, std::int64_t queries,

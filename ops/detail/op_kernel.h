@@ -75,6 +75,10 @@ struct OpVariant {
   const Hook* mask = nullptr; // of attention: a second lambda, whose views follow
 };
 
+// Says something about the kernel whose body calls it. Launches of the kernel repeat it in the log and in
+// rehearsals, as note_path does (jit/runtime/rehearsing.h); only the first remark of a kernel counts.
+KILN_INTERNAL void remark_on_recording(const std::string& text);
+
 class OpKernel {
 public:
   using Body = void (*)(const OpVariant&, const Handle* arguments);
@@ -105,10 +109,6 @@ private:
   kiln::detail::Location location_;
   mutable std::atomic<const Made*> first_{nullptr}; // a list, to which launches of new combinations prepend
 };
-
-// Says something about the kernel whose body calls it. Launches of the kernel repeat it in the log and in
-// rehearsals, as note_path does (jit/runtime/rehearsing.h); only the first remark of a kernel counts.
-void remark_on_recording(const std::string& text);
 
 // The dtype in which an op on these arrays computes: F64 if one of them is of F64, and F32 otherwise.
 DType compute_dtype(std::initializer_list<const Array*> arrays);
