@@ -24,7 +24,7 @@
 // `offset` for view.tile, and `first` (see below). A score lambda gets the scaled score s, a tile [QUERIES,
 // KEYS] of f32 or f64, and returns the score that is exponentiated; f64 if o is of f64. A mask lambda
 // returns which keys a query sees. They may read views and compute element by element, and may be recorded
-// several times.
+// several times. At most 8 tensors follow each of them.
 //
 // Blocks that the mask hides are skipped, and blocks that it shows whole are computed without it; neither
 // changes a bit of the result. For this, bounds of the mask are computed for each block

@@ -93,6 +93,8 @@ OpVariant attention_variant(const Checks& check, const AttentionOptions& options
   using namespace attention_option;
   check.that(!hooks.score || hooks.score->compute == compute,
              "a tensor is of f64 and o is not, for which a score has no tiles of f64; pass o of f64");
+  for (const Hook* hook : {hooks.score, hooks.mask})
+    check.that(!hook || hook->view_count <= 8, "a score and a mask take at most 8 tensors each; merge some");
   OpVariant variant;
   variant.compute = compute;
   variant.options = (options.causal ? causal : 0) |

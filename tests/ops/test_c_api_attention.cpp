@@ -184,6 +184,24 @@ TEMPLATE_TEST_CASE("named scores and masks of attention, and their gradients", "
   }
 }
 
+// Their kernels have more arguments than any others.
+TEST_CASE("all options of attention work together") {
+  Random random;
+  KILN_SEED(random);
+  Problem<float> p(random, 0);
+  Strided<float, 1> sinks(random, {p.heads}, uniform(random, -1, 1));
+  Dl of_sinks(sinks.view);
+  KilnAttentionOptions& o = p.options;
+  o.window_before = o.window_after = 30, o.soft_cap = 5, o.dropout = 0.25, o.seed = 3, o.sinks = of_sinks;
+  REQUIRE(kiln_attention(Dl(p.q.view), Dl(p.k.view), Dl(p.v.view), Dl(p.o.view), &o) == KILN_OK);
+  p.lse.fill([](auto...) { return 1; });
+  REQUIRE(kiln_attention_backward(Dl(p.dout.view), Dl(p.q.view), Dl(p.k.view), Dl(p.v.view), Dl(p.o.view),
+                                  Dl(p.lse.view), Dl(p.dq.view), Dl(p.dk.view), Dl(p.dv.view),
+                                  &o) == KILN_OK);
+  const auto finite = [](const auto& x) { x.each([&](auto... i) { REQUIRE(std::isfinite(x(i...))); }); };
+  finite(p.o), finite(p.dq), finite(p.dk), finite(p.dv);
+}
+
 TEST_CASE("named scores and masks that do not fit are errors, and nothing is written") {
   Random random;
   Strided<float, 4> q(random, {2, 3, 7, 16}, uniform(random, -1, 1)),

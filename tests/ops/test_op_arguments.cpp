@@ -245,3 +245,17 @@ TEST_CASE("every op names the result and the argument that it must not overlap")
   for (float f : memory)
     REQUIRE(f == 1);
 }
+
+TEST_CASE("lambdas of attention take at most 8 tensors") {
+  Stream stream;
+  Matrix<float> q(8, 16), o(8, 16);
+  std::vector<float> one(1);
+  const TensorView<const float, 1> v(one);
+  const auto sum = [](auto s, auto, auto, auto, auto... views) { return (s + ... + views.at(0).load()); };
+  ops::attention(stream, q.view(), q.view(), q.view(), o.view(), {}, ops::score(sum, v, v, v, v, v, v, v, v));
+  CHECK(error_of([&] {
+          ops::attention(stream, q.view(), q.view(), q.view(), o.view(), {},
+                         ops::score(sum, v, v, v, v, v, v, v, v, v));
+        }) == "ops::attention: a score and a mask take at most 8 tensors each; merge some");
+  stream.synchronize();
+}
