@@ -4,7 +4,9 @@
 //   set_compile_policy(CompilePolicy::forbid);       // or KILN_COMPILE_POLICY=forbid
 //   matmul.launch(stream, {BM = 64, BN = 64, BK = 64}, a, b, c);
 //
-// Code in the kernel cache on disk is loaded under every policy. Thread-safe.
+// Code in the kernel cache on disk is loaded under every policy. An op of several kernels may have queued the
+// first ones when a later one must not compile; a rehearsal (rehearsal.h) finds all that it needs.
+// Thread-safe.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -17,7 +19,7 @@ namespace kiln {
 enum class CompilePolicy : std::uint8_t {
   allow,  // compile whenever a launch needs it
   warn,   // log a warning for each compilation
-  forbid, // throw a UserError that names the kernel, the config and the layout classes
+  forbid, // throw a UserError that names the kernel, the config, and the layout classes or an op's sizes
 };
 
 // compile_policy returns the policy of the process: the last one that was set, or else that of
