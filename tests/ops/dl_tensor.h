@@ -22,15 +22,16 @@ struct Dl {
   std::int64_t shape[max_rank + 1] = {}, strides[max_rank + 1] = {};
   DLTensor tensor{};
 
-  template <class T, int Rank> Dl(const TensorView<T, Rank>& view) {
+  template <class T, int Rank> Dl(const TensorView<T, Rank>& view, Device device = Device::cpu()) {
     for (int i = 0; i < Rank; ++i)
       shape[i] = view.extent(i), strides[i] = view.stride(i);
     tensor.data = const_cast<std::remove_const_t<T>*>(view.data());
-    tensor.device = {kDLCPU, 0};
+    tensor.device = {device.is_cpu() ? kDLCPU : kDLCUDA, device.index()};
     tensor.ndim = Rank;
     tensor.dtype = dl_type<std::remove_const_t<T>>();
     point();
   }
+  template <class T, int Rank> explicit Dl(Tensor<T, Rank>& t) : Dl(t.view(), t.device()) {}
   Dl(const Dl& from) : tensor(from.tensor) {
     std::copy(std::begin(from.shape), std::end(from.shape), shape);
     std::copy(std::begin(from.strides), std::end(from.strides), strides);
