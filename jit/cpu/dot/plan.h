@@ -89,7 +89,6 @@ inline constexpr std::int64_t amx_extent =
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
-
 // Skinny products (few_rows.h): the largest number of rows of A for which outer and inner products are faster
 // than packing. Beyond 8 rows, outer products spend more time on loads and stores of C than on reading B;
 // inner products have no such loads and stores.
