@@ -1,5 +1,5 @@
-// Tests products of tiles whose loads are masked at the end of a slice or of another range, which are multiplied
-// in place.
+// Tests products of tiles whose loads are masked from the end of a slice, or of another range, on. They are
+// multiplied in place.
 #include "random_numbers.h"
 
 #include <kiln/kiln.h>
