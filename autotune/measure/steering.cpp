@@ -16,10 +16,29 @@ using ir::Value;
 
 bool refers_to_memory(const Value& v) { return v.type.is_view() || v.type.pointer; }
 
+// Whether both regions of a branch can run whatever its condition is: neither has a loop that might not end,
+// nor an access that is not checked against the extents of a view.
+bool can_take_either(const Op& branch) {
+  bool can = true;
+  for (const auto& region : branch.regions)
+    ir::walk(*region, [&](const Op& op) {
+      switch (op.code) {
+      case Opcode::While:
+      case Opcode::Load:
+      case Opcode::Store:
+      case Opcode::AtomicRmw:
+      case Opcode::AtomicCas: can = false; break;
+      default: break;
+      }
+    });
+  return can;
+}
+
 class Analysis {
 public:
   Analysis(const ir::Kernel& kernel, bool scalars)
-      : kernel_(kernel), count_(kernel.body.args.size()), contents_(count_, Parameters(count_)) {
+      : kernel_(kernel), scalars_(scalars), count_(kernel.body.args.size()),
+        contents_(count_, Parameters(count_)) {
     for (std::size_t i = 0; i < count_; ++i) {
       if (!refers_to_memory(*kernel.body.args[i])) {
         if (scalars) facts(kernel.body.args[i].get()).influenced_by[i] = true;
@@ -46,6 +65,7 @@ public:
     ir::walk(kernel_.body, [&](const Op& op) {
       for_each_address(op, [&](const Value* value) { note(value, &Steering::addresses); });
       for_each_control(op, [&](const Value* value) {
+        if (scalars_ && op.is(Opcode::If) && can_take_either(op)) return;
         note(value, &Steering::control);
         if (!op.is(Opcode::If)) note(value, &Steering::loops);
       });
@@ -128,6 +148,7 @@ private:
   }
 
   const ir::Kernel& kernel_;
+  bool scalars_;
   std::size_t count_;
   std::vector<Parameters> contents_; // for each parameter, what influences the contents of its memory
   std::unordered_map<const Value*, Facts> facts_;

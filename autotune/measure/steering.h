@@ -20,7 +20,9 @@ struct Steering {
 // Returns one for each parameter; the contents of scalars do not count. Follows values through arithmetic,
 // loops, branches, and memory that the kernel itself writes.
 std::vector<Steering> steering_of(const ir::Kernel& kernel);
-// Returns one for each parameter, whether it is a scalar whose value does.
+// Returns one for each parameter, whether it is a scalar whose value does. Branches that can be taken with
+// any value do not count, such as the one of a mode: neither side loops until a condition holds, or accesses
+// memory otherwise than by loading and storing elements of views.
 std::vector<bool> steering_scalars(const ir::Kernel& kernel);
 
 } // namespace kiln::tune
