@@ -163,13 +163,22 @@ Allowance Checker::allowance_for(const LoadedCandidate& candidate, const Compare
   else
     a.factor = fine_factor + sums_ * (!noisy_.kernel ? unknown_factor : products ? products_factor : 0);
   a.roundings = least_roundings + (products || atomics || !noisy_.kernel ? products_roundings * sums_ : 0);
+  const DType dtype = inputs_.plan.blocks[output.block].dtype;
+  a.rounded_once = rounds_once(output.block) && !products && !atomics;
   const OutputCheck& declared = output.declared;
-  a.relative = declared.relative > 0 || declared.absolute > 0      ? declared.relative
-               : is_float(inputs_.plan.blocks[output.block].dtype) ? situation_.tolerance
-                                                                   : 0;
+  a.relative = declared.relative > 0 || declared.absolute > 0 ? declared.relative
+               : is_float(dtype)                              ? situation_.tolerance
+                                                              : 0;
   a.absolute = declared.absolute;
   a.share = declared.share;
   return a;
+}
+
+// Whether a block is coarser than what the reference computes it from.
+bool Checker::rounds_once(std::size_t block) const {
+  const DType dtype = outputs_[block].dtype;
+  return is_float(dtype) && spacing_of(dtype) > coarse_rounding && rounding_inside_ > 0 &&
+         rounding_inside_ <= coarse_rounding && noisy_.kernel && !situation_.host_reference;
 }
 
 Verdict Checker::check_output(const LoadedCandidate& c, const ComparedOutput& output,

@@ -103,6 +103,8 @@ private:
   void keep_second(std::size_t block, const std::vector<unsigned char>& values);
   void move(const std::function<bool(double)>& again, Launched& launched, int most);
   void find_jumps();
+  void find_roundings();
+  bool rounds_once(std::size_t block) const;
   const ReferenceOutput& launched(std::size_t block) const;
   Motion::Run run_of(std::size_t block, const Moved& moved) const;
   void make_noisy();

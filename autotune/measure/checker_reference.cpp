@@ -200,6 +200,20 @@ void Checker::move(const std::function<bool(double)>& again, Launched& launched,
       if (is_compared(i)) outputs_[i].motion.add(run_of(i, moved));
   }
   if (!again || again(launched.seconds)) find_jumps();
+  if (!again || again(launched.seconds)) find_roundings();
+}
+
+// Counts how many elements of outputs that are coarser than the computation move by its rounding errors. If
+// inputs are as coarse, perturbing them would move nearly all.
+void Checker::find_roundings() {
+  std::vector<std::size_t> coarse;
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (is_compared(i) && rounds_once(i)) coarse.push_back(i);
+  if (coarse.empty()) return;
+  const double distance = rounding_ > coarse_rounding ? 0 : rounding_;
+  const Moved moved = run_perturbed(distance, Direction::either, static_cast<std::uint64_t>(perturbed_runs));
+  for (std::size_t i : coarse)
+    outputs_[i].motion.add_rounding(run_of(i, moved));
 }
 
 // What the reference wrote into a block, even if a function has replaced it.

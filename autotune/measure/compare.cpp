@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 namespace kiln::tune {
 
@@ -27,6 +28,10 @@ constexpr double still_share = 1e-5;
 // The shares of floats and integers that may differ by a multiple of the median, although they moved much
 // less in the runs, by chance: integers, and differences of large terms, may have only few possible values.
 constexpr double slow_share = 1e-3, slow_share_of_integers = 1e-2;
+// Elements that are rounded once may differ if no more of them do than this share, or this many times those
+// that move in the runs; and, however many do, if the reference has no more than so many values there.
+constexpr double otherwise_rounded = 0.01, rounded_as_often = 8;
+constexpr std::size_t few_values = 16;
 // The errors of its own magnitude that an element may have if rounding errors of the inputs move none.
 constexpr double unmoved_roundings = 4;
 // Borrowing from the median is limited to this multiple of the own spread with four runs, whose largest
@@ -36,6 +41,12 @@ constexpr double borrowed_with_four_runs = 30;
 std::string number_text(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+std::string share_text(double share) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.2g %% of the elements", 100 * share);
   return text;
 }
 
@@ -88,6 +99,7 @@ public:
     for (std::size_t i = 0; i < count_ && ok(); ++i)
       look_at(i);
     if (ok()) judge_exceptions();
+    if (ok()) judge_rounding();
     return std::move(verdict_);
   }
 
@@ -173,6 +185,7 @@ private:
     }
     const double distance = std::abs(g - r), bound = bound_of(i, r, g);
     count(i, distance, bound, !declared() && allowance_.factor * spread_of(i, r) > std::abs(r) / 2);
+    if (is_rounded_once() && distance > least_difference(reference_.dtype)) note_rounded_otherwise(i);
     if (distance <= bound) return;
     if (is_exact()) return distance <= units_of(1.5, r, g) ? note_exception(i) : differs(i);
     const bool jumps =
@@ -244,6 +257,27 @@ private:
     return allowance_.depth == 0 && !motion_.varies() && !declared() && allowance_.share == 0;
   }
 
+  // Whether right outputs have the same bits in most elements.
+  bool is_rounded_once() const {
+    return allowance_.rounded_once && motion_.moved_by_rounding() && !declared() && allowance_.share == 0;
+  }
+  void note_rounded_otherwise(std::size_t i) {
+    if (rounded_otherwise_++ == 0) first_rounded_otherwise_ = i;
+    if (different_values_.size() <= few_values) different_values_.insert(decode_(right(i)));
+  }
+  void judge_rounding() {
+    const auto compared = static_cast<double>(verdict_.compared.compared);
+    const auto moving = static_cast<double>(motion_.moved_by_rounding().value_or(0));
+    if (different_values_.size() <= few_values ||
+        static_cast<double>(rounded_otherwise_) <=
+            std::max(otherwise_rounded * compared, rounded_as_often * moving))
+      return;
+    fail(Verdict::Kind::wrong, first_rounded_otherwise_,
+         difference_text(first_rounded_otherwise_) + "; " +
+             share_text(static_cast<double>(rounded_otherwise_) / compared) +
+             " are rounded otherwise, but rounding errors of what is rounded explain few of them");
+  }
+
   // An element is vague if it moves by about as much as its own value.
   void count(std::size_t i, double distance, double bound, bool vague) {
     OutputComparison& c = verdict_.compared;
@@ -295,11 +329,8 @@ private:
       allowed = few ? allowed + stayed + by_chance + moved_little : -1;
     }
     if (static_cast<double>(c.exceptions) <= allowed) return;
-    char share[64];
-    std::snprintf(share, sizeof share, "%.2g %% of the elements",
-                  100 * static_cast<double>(c.exceptions) / elements);
     fail(Verdict::Kind::wrong, first_exception_,
-         difference_text(first_exception_) + "; " + share +
+         difference_text(first_exception_) + "; " + share_text(static_cast<double>(c.exceptions) / elements) +
              " differ, which is more than rounding errors explain");
   }
 
@@ -312,6 +343,8 @@ private:
   std::size_t size_, count_, elements_ = 0;
   Decoder decode_;
   double fine_, borrowed_, magnitude_ = 0, most_used_ = -1;
+  std::size_t rounded_otherwise_ = 0, first_rounded_otherwise_ = 0;
+  std::set<double> different_values_; // of the reference where the output is rounded otherwise
   std::size_t first_exception_ = 0, still_exceptions_ = 0, chance_exceptions_ = 0, slow_exceptions_ = 0;
   Verdict verdict_;
 };

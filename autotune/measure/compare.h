@@ -29,6 +29,8 @@ struct Allowance {
   double roundings = 6;      // errors of the element's own magnitude
   double sums = 1;           // the square root of the number of terms of an element; for unknown spreads
   int depth = 2;             // of the reference's roundings (rounding_depth.h)
+  // The output is coarser than what the reference computes it from, and each element is rounded once.
+  bool rounded_once = false;
   // Declared by the user; they replace what is computed from the above if one of the two is positive.
   double relative = 0, absolute = 0;
   double share = 0; // declared share of elements that may differ by more; 0: determined by the jumps
@@ -66,6 +68,10 @@ enum class Strictness : std::uint8_t {
 // If nothing in the reference rounds, right outputs are equal: integers must be, and 1 % of the floats may
 // differ by 1.5 units in the last place. If nothing rounds twice, right configs decide equally, so that as
 // few integers may differ as if the inputs lay exactly on decisions.
+// If each element of an output is computed more finely and rounded once (Allowance::rounded_once), right
+// outputs differ in few elements: at most 1 %, or eight times as many as move by the rounding errors of the
+// reference in one run, or those where the reference has one of a few values, since elements that are equal
+// may be rounded otherwise together.
 // If `members` is not empty, only the elements for which it is true are compared. `kept` are the elements
 // that kept another pattern in another launch (empty: unknown). Elements that equal the pattern and are not
 // among them count as values, since a right integer may equal it.

@@ -171,6 +171,12 @@ void Motion::add_further(const Run& run, double times) {
 
 void Motion::add_internal(const Run& run) { internal_movement_ = movement_of(run); }
 
+void Motion::add_rounding(const Run& run) {
+  std::size_t count = 0;
+  for_each_move(dtype_, run, [&](std::size_t, double, double) { ++count; });
+  moved_by_rounding_ = count;
+}
+
 bool Motion::is_unclear() const {
   return movement_ > 0 && static_cast<double>(large_) > unclear_share * static_cast<double>(elements_);
 }

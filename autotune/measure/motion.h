@@ -55,6 +55,9 @@ public:
   // which only the rounding errors inside of the kernel differ.
   bool is_unclear() const;
   void add_internal(const Run& run);
+  // Adds a run in which only rounding errors of the size of the kernel's own change a coarser output, and
+  // counts the elements that move.
+  void add_rounding(const Run& run);
   // Ends the recording: computes medians and counts jumps.
   void settle(std::span<const unsigned char> values);
   // Adds a run like those of add() to an output whose recording has ended: spreads that were too small by
@@ -76,6 +79,8 @@ public:
   std::size_t jumps() const { return jumps_; }
   std::size_t further_jumps() const { return further_jumps_; }
   double largest_jump() const { return largest_jump_; }
+  // The number of elements that moved in a run of add_rounding(), if there was one.
+  std::optional<std::size_t> moved_by_rounding() const { return moved_by_rounding_; }
   // An estimate of how many of the elements that moved in no run did not move by chance only.
   double unmoved_by_chance() const { return unmoved_by_chance_; }
   // The inputs lie exactly on decisions.
@@ -103,6 +108,7 @@ private:
   double typical_ = 0, largest_jump_ = 0, unmoved_by_chance_ = 0;
   double movement_ = 0; // of all runs of the first kind together
   std::optional<double> further_movement_, internal_movement_;
+  std::optional<std::size_t> moved_by_rounding_;
   std::size_t elements_ = 0, jumps_ = 0, further_jumps_ = 0;
   std::size_t large_ = 0; // moves in the runs of the first kind that are much larger than a rounding error
   bool moves_ = false, varies_ = false, on_ties_ = false;
