@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <new>
 #include <numbers>
+#include <numeric>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -154,6 +156,23 @@ void sprinkle_tiny(unsigned char* to, std::int64_t count, DType t, Random& rando
     const double share = bits & 4 ? 0 : static_cast<double>(bits >> 32) * 0x1p-32;
     ir::store_cell(t, to, ir::cell_of_float(t, sign * share * least_normal(t)));
   }
+}
+
+// Makes one row in eight negative throughout, so that a maximum that starts at zero is wrong.
+void negate_rows(unsigned char* to, const Argument& a, Random& random) {
+  constexpr std::int64_t period = 8, least_rows = 4;
+  constexpr double least = 0.25;
+  if (a.extents.size() < 2 || !is_contiguous(a) || a.extents.back() == 0) return;
+  const std::int64_t row = a.extents.back();
+  const std::int64_t rows =
+      std::accumulate(a.extents.begin(), a.extents.end() - 1, std::int64_t{1}, std::multiplies<>());
+  if (rows < least_rows) return;
+  const Decoder decode(a.dtype);
+  auto r = static_cast<std::int64_t>(random.below(static_cast<std::size_t>(std::min(period, rows))));
+  for (; r < rows; r += period)
+    for (unsigned char* at = to + r * row * size_of(a.dtype); at < to + (r + 1) * row * size_of(a.dtype);
+         at += size_of(a.dtype))
+      ir::store_cell(a.dtype, at, ir::cell_of_float(a.dtype, -std::abs(decode(at)) - least));
 }
 
 bool all_guard(const unsigned char* bytes, std::int64_t count) {
@@ -339,6 +358,7 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     sprinkle_others(part.to, part.count, arguments[i].dtype, !positive,
                     large == Large::all || (large == Large::one && i == largest), part.random);
     sprinkle_tiny(part.to, part.count, arguments[i].dtype, part.random);
+    if (!positive) negate_rows(part.to, arguments[i], part.random);
   }
   if (values == Values::tiny) vary_integers(plan, arguments, seed, contents);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)

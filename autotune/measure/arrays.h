@@ -55,7 +55,7 @@ struct Contents {
 enum class Values : std::uint8_t {
   usual,   // normally distributed
   special, // some are NaN or infinite
-  tiny,    // some are zeros of either sign or subnormal; a few are negative or large, if none was
+  tiny,    // some are zeros or subnormal, some rows negative; a few are negative or large, if none was
 };
 // `positive`: normal numbers are replaced by their magnitude plus 1/4, for kernels that take logarithms or
 // roots. `large` says which arguments get large numbers if they are `tiny`: only one if the kernel has

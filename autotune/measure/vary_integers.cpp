@@ -46,12 +46,6 @@ public:
   }
 
 private:
-  static bool is_contiguous(const Argument& a) {
-    std::int64_t stride = 1;
-    for (std::size_t axis = a.extents.size(); axis-- > 0; stride *= a.extents[axis])
-      if (a.extents[axis] != 1 && a.strides[axis] != stride) return false;
-    return true;
-  }
   std::int64_t place(std::size_t i) const {
     return places_.empty() ? static_cast<std::int64_t>(i) * size_of(dtype_) : places_[i];
   }
@@ -115,6 +109,11 @@ void vary(Elements& elements, DType t, Random& random) {
     if (random.below(8) == 0)
       for (std::size_t i = row; i < row + elements.row(); ++i)
         elements.set(i, 0);
+  // Rows that are negative throughout, for maxima that start at zero.
+  const std::size_t rows = elements.row() > 1 ? elements.size() / elements.row() : 0;
+  for (std::size_t row = random.below(8); is_signed && !facts.is_mask && row < rows; row += 8)
+    for (std::size_t i = row * elements.row(); i < (row + 1) * elements.row(); ++i)
+      if (const std::int64_t value = elements.get(i); value >= 0) elements.set(i, -1 - value);
 }
 
 bool is_extent(const std::vector<Argument>& arguments, std::int64_t value) {

@@ -79,6 +79,13 @@ std::vector<Argument> arguments_of(std::span<const ParameterInfo> parameters, co
   return arguments;
 }
 
+bool is_contiguous(const Argument& view) {
+  std::int64_t stride = 1;
+  for (std::size_t axis = view.extents.size(); axis-- > 0; stride *= view.extents[axis])
+    if (view.extents[axis] != 1 && view.strides[axis] != stride) return false;
+  return true;
+}
+
 Argument tensor_argument(DType dtype, std::vector<std::int64_t> extents, bool readonly) {
   Argument a;
   a.dtype = dtype;

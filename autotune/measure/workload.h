@@ -60,6 +60,7 @@ struct ByteRange {
   std::int64_t low = 0, high = 0;
 };
 ByteRange bytes_of(const Argument& argument, std::size_t index);
+bool is_contiguous(const Argument& view); // row-major
 // Describe contiguous row-major tensors and scalars, for tools.
 Argument tensor_argument(DType dtype, std::vector<std::int64_t> extents, bool readonly);
 Argument scalar_argument(DType dtype, double value);

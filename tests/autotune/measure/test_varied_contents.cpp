@@ -2,6 +2,8 @@
 // magnitudes, empty rows of masks, shorter lengths, short last tiles.
 #include "checked.h"
 
+#include <cmath>
+
 using namespace kiln;
 using namespace kiln::test;
 using tune::Twist;
@@ -121,6 +123,64 @@ TEST_CASE("winners that ignore lengths, which are all full, are rejected") {
     });
   };
   check(Twist::scalars, {in<float>({n}), out<float>({n}), tune::scalar_argument(DType::I32, n)}, of_scalar);
+}
+
+TEST_CASE("winners whose maxima of rows start at zero are rejected") {
+  const auto maxima = []<class T>(T least) {
+    return [=](bool wrong) {
+      return kernel("maxima", [=](View<const T, 2> x, View<T, 1> y) {
+        auto [m] = program_tile(y, 4_c);
+        const T first = wrong ? T(0) : least;
+        y.tile(m).store(for_range(BN, x.cols(), full<T>(first, 4_c), [&](auto n, auto most) {
+          return max(most, max(x.tile(m, n).load_or(least), BN));
+        }));
+      });
+    };
+  };
+  check(Twist::tiny, {in<float>({300, 640}), out<float>({300})}, maxima(-INFINITY));
+  check(Twist::tiny,
+        {given<int32_t>({300, 640}, [](std::size_t i) { return i * 7919 % 1000; }), out<int32_t>({300})},
+        maxima(int32_t{-2'000'000'000}));
+}
+
+// A scalar chooses between branches.
+TEST_CASE("winners that are wrong in a branch that the given scalars do not take are rejected") {
+  const auto with_mode = [](auto doubled) {
+    return [=](bool wrong) {
+      return kernel("mode", [=](View<const float, 1> x, View<float, 1> y, Scalar<int32_t> mode) {
+        auto [i] = program_tile(y, BN);
+        Tile t = x.tile(i).load();
+        y.tile(i).store(if_else(
+            mode == 0, [&] { return Tile(t); },
+            [&] { return wrong ? Tile(t) : Tile(doubled(t, x.tile(i))); }));
+      });
+    };
+  };
+  const std::vector<Argument> arguments{in<float>({n}), out<float>({n}),
+                                        tune::scalar_argument(DType::I32, 0)};
+  check(Twist::scalars, arguments, with_mode([](auto t, auto) { return t * 2.0f; }));
+  check(Twist::scalars, arguments, with_mode([](auto t, auto tile) { return t + tile.load(); }));
+}
+
+TEST_CASE("scalars keep their values if they decide whether a pointer is read") {
+  const auto with_bias = [](bool wrong) {
+    return kernel("bias", [=](View<const float, 1> x, View<float, 1> y, raw::Ptr<const float> bias,
+                              Scalar<int32_t> has_bias) {
+      auto [i] = program_tile(y, BN);
+      Tile t = x.tile(i).load();
+      y.tile(i).store(if_else(
+          has_bias == 1,
+          [&] { return Tile(t + raw::load(bias + i + arange(BN), i + arange(BN) < y.size())); },
+          [&] { return wrong ? Tile(t * 2.0f) : Tile(t); }));
+    });
+  };
+  Argument nothing = in<float>({1});
+  nothing.kind = Argument::Kind::pointer;
+  nothing.bytes = 4;
+  Compared compared({in<float>({n}), out<float>({n}), nothing, tune::scalar_argument(DType::I32, 0)}, bn(16),
+                    bn(64));
+  CHECK_THAT(compared.verified(Twist::scalars, with_bias(false), with_bias(false)),
+             Catch::StartsWith("skipped: "));
 }
 
 TEST_CASE("winners that are wrong in a short last tile are rejected") {
