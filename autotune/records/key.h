@@ -35,7 +35,7 @@ struct ToolVersions {
 // Counts the rules by which tuning runs accept a config as right. It rises when they become stricter. A
 // config that older rules accepted may be wrong, so launches do not use it; tuning runs try it first, and
 // mode `online` and `tune` search again.
-inline constexpr int verification_version = 5;
+inline constexpr int verification_version = 6;
 
 struct RecordKey {
   std::string kernel;  // the kernel's name
