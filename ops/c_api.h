@@ -191,9 +191,9 @@ typedef struct {
   const DLTensor* key_lengths;    /* [batches]: it sees the first keys only, as in padded batches */
   const DLTensor* documents;      /* [batches, queries]: it sees the keys of its own document */
   const DLTensor* key_documents;  /* [batches, keys]; null: documents */
-  /* Where the sequences of ragged batches begin and the last one ends: [sequences + 1], of int32 or int64. Then
-     only the windows, alibi_slopes and relative_bias hide or change scores, the latter with positions from the
-     first key. */
+  /* Where the sequences of ragged batches begin, and the last one ends: [sequences + 1], of int32 or int64.
+     Of what adds to scores and hides keys, only causal, the windows, alibi_slopes and relative_bias work with
+     them, the last two if positions count from the first key. */
   const DLTensor *query_offsets, *key_offsets;
   int64_t batch_invariant; /* of kiln_attention only */
 } KilnAttentionOptions;
