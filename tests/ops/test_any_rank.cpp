@@ -280,6 +280,23 @@ TEST_CASE("an epilogue that does more than compute each element is refused, and 
       Catch::Contains("test_any_rank.cpp") && Catch::Contains("ops::matmul: the epilogue uses reduce"));
 }
 
+TEST_CASE("an epilogue together with options that are part of it is refused, and nothing is written") {
+  Stream stream;
+  auto a = Tensor<float, 2>::zeros({4, 4}), c = Tensor<float, 2>::zeros({4, 4});
+  auto bias = Tensor<float, 1>::zeros({4});
+  c.fill(7);
+  for (const ops::MatmulOptions& options :
+       {ops::MatmulOptions{.alpha = 2}, ops::MatmulOptions{.bias = bias}, ops::MatmulOptions{.residual = a}})
+    CHECK_THROWS_WITH(
+        ops::matmul(stream, a, a, c, options, [](auto sum, auto) { return sum; }),
+        Catch::Contains("test_any_rank.cpp") &&
+            Catch::Contains("ops::matmul: an epilogue is given together with options that are "
+                            "part of it; of the options, only precision and batch_invariant may "
+                            "be given, so compute the others in the epilogue"));
+  stream.synchronize();
+  CHECK(std::all_of(c.begin(), c.end(), [](float x) { return x == 7; }));
+}
+
 TEST_CASE("products of integers are exact") {
   Random random;
   KILN_SEED(random);
