@@ -358,7 +358,7 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     sprinkle_others(part.to, part.count, arguments[i].dtype, !positive,
                     large == Large::all || (large == Large::one && i == largest), part.random);
     sprinkle_tiny(part.to, part.count, arguments[i].dtype, part.random);
-    if (!positive) negate_rows(part.to, arguments[i], part.random);
+    if (!positive && large != Large::none) negate_rows(part.to, arguments[i], part.random);
   }
   if (values == Values::tiny) vary_integers(plan, arguments, seed, contents);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i)

@@ -60,7 +60,7 @@ enum class Values : std::uint8_t {
 // `positive`: normal numbers are replaced by their magnitude plus 1/4, for kernels that take logarithms or
 // roots. `large` says which arguments get large numbers if they are `tiny`: only one if the kernel has
 // products, since an exponential of products of two such numbers depends on their last bits, and none if it
-// computes in coarse formats, whose sums lose what is smaller.
+// computes in coarse formats, whose sums lose what is smaller; these get no negative rows either.
 enum class Large : std::uint8_t { all, one, none };
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
                        Values values = Values::usual, bool positive = false, Large large = Large::all);

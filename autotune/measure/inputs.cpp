@@ -3,6 +3,7 @@
 
 #include <kiln/autotune/measure/noise.h>
 #include <kiln/autotune/measure/perturb.h>
+#include <kiln/autotune/measure/rounding_depth.h>
 #include <kiln/jit/cli/support/text.h>
 
 #include <algorithm>
@@ -47,6 +48,7 @@ MemoryPlan plan_with_room(const Situation& s, const ir::Kernel& kernel) {
 }
 
 Large large_numbers_for(const ir::Kernel& kernel) {
+  if (rounding_depth(kernel) == 0) return Large::all;
   return rounding_inside(kernel) > coarse_rounding ? Large::none
          : has_products(kernel)                    ? Large::one
                                                    : Large::all;

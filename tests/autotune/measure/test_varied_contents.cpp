@@ -141,6 +141,21 @@ TEST_CASE("winners whose maxima of rows start at zero are rejected") {
   check(Twist::tiny,
         {given<int32_t>({300, 640}, [](std::size_t i) { return i * 7919 % 1000; }), out<int32_t>({300})},
         maxima(int32_t{-2'000'000'000}));
+  check(Twist::tiny, {in<bf16>({300, 640}), out<bf16>({300})}, maxima(bf16(-INFINITY)));
+}
+
+TEST_CASE("running sums of rows in coarse formats are right with other tiles") {
+  const auto sums = []<class T>(T) {
+    return kernel("sums", [](View<const T, 2> x, View<T, 1> y) {
+      auto [m] = program_tile(y, 1_c);
+      y.tile(m).store(for_range(BN, x.cols(), zeros<T>(1_c),
+                                [&](auto n, auto t) { return t + sum(x.tile(m, n).load(), BN); }));
+    });
+  };
+  Compared f16s({in<f16>({300, 4000}), out<f16>({300})}, bn(8), bn(512)),
+      bf16s({in<bf16>({300, 4000}), out<bf16>({300})}, bn(8), bn(512));
+  CHECK(f16s.verified(Twist::tiny, sums(f16()), sums(f16())) == "");
+  CHECK(bf16s.verified(Twist::tiny, sums(bf16()), sums(bf16())) == "");
 }
 
 // A scalar chooses between branches.
