@@ -102,6 +102,11 @@ inline AttentionKey attention_key(const Handle* at) {
           Scalar<std::int64_t>(at[5])};
 }
 
+// The scores, which only a score lambda gets.
+template <class A> Tile<A, QUERIES, KEYS> attention_scores(const Handle* at) {
+  return Tile<A, QUERIES, KEYS>(at[6]);
+}
+
 // What a lambda may be: callable with what it gets, and of a result that fits a block of elements E.
 template <class E, class R> constexpr bool fits_block() {
   if constexpr (kiln::detail::IsPoison<R>)
@@ -149,8 +154,8 @@ template <class A> struct ScoreCall {
   static constexpr DType compute = dtype_of<A>;
   template <class F, class... V> static Handle record(const Handle* values, const V&... views) {
     if constexpr (is_score<A, F, V...> && score_fits<A, F, V...>())
-      return block_of<A>(F{}(Tile<A, QUERIES, KEYS>(values[6]), attention_head(values),
-                             attention_query(values), attention_key(values), views...));
+      return block_of<A>(F{}(attention_scores<A>(values), attention_head(values), attention_query(values),
+                             attention_key(values), views...));
     else
       return {};
   }

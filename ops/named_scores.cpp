@@ -40,7 +40,7 @@ private:
 
 template <class A> Handle record_score(std::uint32_t kinds, const Handle* values, const Handle* views) {
   const Block at(kinds, values, views);
-  Tile<A, QUERIES, KEYS> s(values[4]);
+  Tile<A, QUERIES, KEYS> s = attention_scores<A>(values);
   if (kinds & score_kind::alibi) {
     const Scalar<A> slope = ErasedView<A, 1>(*views++).at(at.head).load();
     s = s - slope * cast<A>(abs(at.key - at.position));
