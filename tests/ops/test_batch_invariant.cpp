@@ -85,11 +85,11 @@ const auto fixed_product =
 
 } // namespace
 
-TEST_CASE("products in a fixed order have the same bits with tiles of any size") {
+TEST_CASE("on CPUs, products in a fixed order have the same bits with tiles of any size") {
+  if (!test_device().is_cpu()) return; // there the order may depend on the config
   Random random;
   KILN_SEED(random);
-  const std::int64_t m = random.integer(1, 60), n = random.integer(1, 60),
-                     k = random.integer(1, test_device().is_cpu() ? 1500 : 200);
+  const std::int64_t m = random.integer(1, 60), n = random.integer(1, 60), k = random.integer(1, 1500);
   INFO(m << " x " << n << " x " << k);
   const auto a = random_tensor<float>(random, m, k), b = random_tensor<float>(random, k, n);
   Bits expected;
