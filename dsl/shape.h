@@ -344,18 +344,18 @@ auto flatten(const X& x) {
 // be more precise than required.
 //
 //   ieee    full f32 products, the default;
-//   tf32    operands with 10 bits of mantissa, the TF32 format of tensor cores;
-//   bf16x3  operands as sums of two bf16 numbers, without the smallest of the four products; devices compute
-//           this as ieee so far.
+//   tf32    operands are rounded to 10 bits of mantissa, the TF32 format of tensor cores;
+//   bf16x3  each operand is the sum of two bf16 numbers, and the smallest of the four products is left out;
+//           devices compute this as ieee so far.
 enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
 
-// The order in which dot adds the products of an element.
+// The order in which dot adds the products that make up one element of its result.
 //
-//   any    the fastest one, which may depend on how many rows the tile and the launch have; the default;
-//   fixed  one that does not depend on them, nor on the number of threads, so that equal rows of `a` give
-//          equal bits wherever they are. On CPUs, products of floats are added to the accumulator in the
-//          order of K, for which few rows may take longer. On GPUs it is the same as `any`, which depends on
-//          M for tiles of at most 8 rows only.
+//   any    the fastest order, which may depend on how many rows the tile and the launch have; the default;
+//   fixed  an order that depends neither on these numbers nor on the number of threads, so that equal rows
+//          of `a` give equal bits wherever they are. On CPUs, products of floats are added to the accumulator
+//          in the order of K, which may be slower for tiles with few rows. On GPUs, `fixed` is the same as
+//          `any`, whose order depends on M there, but only for tiles of at most 8 rows.
 enum class SumOrder : std::uint8_t { any, fixed };
 
 namespace detail {
@@ -426,8 +426,9 @@ template <class A, class B, class C> constexpr bool dot_accumulator() {
 
 // Returns the matrix product of a [.., M, K] and b [.., K, N], a tile [.., M, N]. Leading dimensions, if any,
 // must be the same in both; they form a batch of products. The operands must have the same dtype: a float, i8
-// or u8. Exact products are added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in the order that
-// SumOrder describes; the result has that dtype.
+// or u8. The products are not rounded before they are added; sums are in f32 (in f64 for f64, and in i32,
+// which wraps around, for i8 and u8), in the order that SumOrder describes. The result has the dtype of the
+// sums.
 template <class A, class B>
   requires detail::Operands<A, B>
 auto dot(const A& a, const B& b, Precision precision = Precision::ieee, SumOrder order = SumOrder::any,

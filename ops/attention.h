@@ -14,44 +14,53 @@
 //
 // q is [.., heads, queries, width], k is [.., key heads, keys, width], v is [.., key heads, keys, width of
 // v], and o is [.., heads, queries, width of v]; the axes in front are batches and are the same for all.
-// Ranks are 2 (one head) to 8. The heads of q are a multiple of those of k and v: each key head serves as
-// many neighbouring heads of q (grouped queries). Strides are arbitrary, so [B, T, H, D] is passed as
-// x.permute({0, 2, 1, 3}). Each tensor has a float dtype of its own; sums and exponentials are in f32 (f64 if
-// a tensor is of f64), and the weights are rounded to the dtype of v before they are multiplied.
+// Ranks are 2 (one head) to 8. q has n times as many heads as k and v, for a whole number n: key head j
+// serves the heads n j to n j + n - 1 of q (grouped queries). Strides are arbitrary, so [B, T, H, D] is
+// passed as x.permute({0, 2, 1, 3}). Each tensor has a float dtype of its own; sums and exponentials are in
+// f32 (f64 if a tensor is of f64), and the weights are rounded to the dtype of v before they are multiplied
+// by v.
 //
-// A lambda gets `head`, the number of the head of q, a scalar that also has the member `batch`; and `query`
-// and `key`, tiles of indices (i32) with dimensions [QUERIES, 1] and [1, KEYS], which have the member
-// `offset` for view.tile, and `first` (see below). A score lambda gets the scaled score s, a tile [QUERIES,
-// KEYS] of f32 or f64, and returns the score that is exponentiated; f64 if o is of f64. A mask lambda
-// returns which keys a query sees. They may read views and compute element by element, and may be recorded
-// several times. At most 8 tensors follow each of them.
+// Both kinds of lambda get `head`, `query` and `key`. `head` is a scalar, the number of the head of q; its
+// member `batch` is the number of the batch, in row-major order of the batch axes. `query` and `key` are
+// tiles of indices (i32) with the dimensions [QUERIES, 1] and [1, KEYS], which do not depend on `alignment`;
+// their member `offset` is for view.tile, and `first` is for ragged batches (see below). A score lambda also
+// gets the score s, after scale and soft_cap: a tile [QUERIES, KEYS] of f64 if o is of f64, else of f32, in
+// which case q, k, v, sinks and lse must not be of f64. It returns the score that is exponentiated. A mask
+// lambda returns a tile of bool that is true where the query sees the key; `causal` and the windows still
+// apply. Lambdas may read views and compute element by element, and may be recorded several times. At most 8
+// tensors follow each of them.
 //
-// Blocks that the mask hides are skipped, and blocks that it shows whole are computed without it; neither
-// changes a bit of the result. For this, bounds of the mask are computed for each block
+// Blocks that the mask hides are skipped, and blocks in which every query sees every key are computed without
+// it; neither changes a bit of the result. For this, bounds of the mask are computed for each block
 // (dsl/detail/mask_bounds.h says for which masks; where they give up, a rehearsal and the log say why).
 //
-// A query that sees no key gets zeros, and -infinity as its log-sum-exp.
+// A query that sees no key gets zeros. Its log-sum-exp is -infinity, or with `sinks` the sink of its head.
 //
-// Ragged batches. Sequences of different lengths lie one behind the other in tensors without axes of batches,
-// and the offsets say where each of them begins:
+// Ragged batches. Sequences of different lengths are concatenated along the axis of tokens, in tensors
+// without batch axes, and the offsets say where each sequence begins:
 //
 //   // q is [heads, all queries, width]: x.permute({1, 0, 2}) of [all queries, heads, width]
 //   ops::attention(stream, q, k, v, o, {.causal = true, .query_offsets = begins, .key_offsets = begins});
 //
 // Sequence s has the queries from query_offsets[s] to query_offsets[s + 1] - 1, which see the keys from
 // key_offsets[s] to key_offsets[s + 1] - 1 only; it may have no queries or no keys. Everything else is as
-// in a call for each sequence: positions, for causal masks, windows and lambdas, count from its first query
-// and key. Lambdas get the number of the sequence as `head.batch`, and the places of its first query and
-// key as `query.first` and `key.first`, which are 0 otherwise: x.tile(query.first + query.offset) for a
-// tensor with an element for each query. For dropout, scores are numbered as in a call without offsets. The
-// offsets stay in the memory of the device: no kernel waits for them, and only blocks of the sequences take
-// time. Tokens that belong to no sequence are not written. Offsets must not decrease, and must be between 0
-// and the number of tokens: with KILN_DEBUG=1, others are an error of the stream, and without it no access
-// leaves the tensors, but the result is undefined.
+// if attention were called once for each sequence: positions, for causal masks, windows and lambdas, count
+// from its first query and key. Lambdas get the number of the sequence as `head.batch`, and the places of its
+// first query and key as `query.first` and `key.first`, which are 0 without offsets: for a tensor x with an
+// element for each query, write x.tile(query.first + query.offset). For dropout, scores are numbered as in a
+// call without offsets. The offsets stay in the memory of the device: the host does not read them, and only
+// blocks of the sequences take time. Rows of o and lse that belong to no sequence are not written. Offsets
+// must not decrease, and must be between 0 and the number of tokens. With KILN_DEBUG=1, other offsets are an
+// error of the stream; without it, the result is undefined, but no access is outside of the tensors.
 //
-// Errors: attention throws UserError if extents do not match, if o overlaps an input, or for a lambda that
-// does more than compute element by element. It returns when the work is queued on the stream, and is
-// thread-safe.
+// The config is the one that `kiln tune attention`, or attention_causal for a causal call, found for the
+// sizes and layouts, if no option except causal and no lambda is given, all tensors have one dtype, and v is
+// as wide as q; KILN_TUNE (see autotune/mode.h) determines which configs are looked up. Otherwise it depends
+// on the device, the number of queries and whether there is a mask.
+//
+// Errors: attention throws UserError if extents or dtypes do not match, if o or lse overlaps another tensor
+// of the call or has several indices that refer to the same element, or for a lambda that does more than
+// compute element by element. It returns when the work is queued on the stream, and is thread-safe.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -65,7 +74,7 @@
 KILN_API_BEGIN
 namespace kiln::ops {
 
-// What lambdas get; see above.
+// The types of `head`, `query` and `key`, which lambdas get; see above.
 class AttentionHead : public Scalar<std::int64_t> {
 public:
   AttentionHead(const Scalar<std::int64_t>& head, const Scalar<std::int64_t>& of)

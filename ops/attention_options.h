@@ -9,14 +9,15 @@
 KILN_API_BEGIN
 namespace kiln::ops {
 
-// Which key a query's own position is: query i sits at key i, or the last query at the last key.
+// The position of query i among the keys: `first` means i, and `last` means i + keys - queries, so that the
+// last query is at the last key.
 enum class CausalAlignment : std::uint8_t { first, last };
 
 struct AttentionOptions {
-  double scale = 0; // 0: 1 / sqrt(width)
-  bool causal = false;
+  double scale = 0;                                   // 0: 1 / sqrt(width)
+  bool causal = false;                                // a query sees no key after its own position
   CausalAlignment alignment = CausalAlignment::first; // for `causal` and the windows
-  // How many keys before and after its own position a query sees; negative: all.
+  // How many keys before and after its own position a query sees, besides the one there; negative: all.
   std::int64_t window_before = -1, window_after = -1;
   double soft_cap = 0; // above 0: scores become soft_cap * tanh(score / soft_cap)
   // The probability with which a weight is dropped, from 0 to below 1; the others are divided by 1 - dropout.
@@ -25,15 +26,18 @@ struct AttentionOptions {
   // backward pass with the same seed drops the same weights. lse does not depend on it.
   double dropout = 0;
   std::uint64_t seed = 0;
-  Input sinks = {}; // [heads]: the score of a further key for each head, whose value is zero
-  // Where the sequences of ragged batches begin among the tokens of q and of k, and where the last one ends:
-  // [sequences + 1], of i32 or i64, in the memory of the device. See attention.h.
+  // [heads]: for each head, the score of one more key, whose value is zero and which every query sees. Scale,
+  // soft_cap and lambdas do not apply to it.
+  Input sinks = {};
+  // For ragged batches: the tokens of q and of k at which each sequence begins, and then the end of the last
+  // one: [sequences + 1], of i32 or i64, in the memory of the device. Both or none are given, and they may be
+  // the same tensor. See attention.h.
   Input query_offsets = {}, key_offsets = {};
-  Output lse = {}; // [.., heads, queries]: the logarithm of the sum of exponentials
-  // Whether a query's bits depend only on the query, the keys and values and the other options, but not on the
-  // other queries, heads and batches, or on the number of threads. Of attention only.
+  Output lse = {}; // [.., heads, queries], of any float dtype: the logarithm of the sum of exponentials
+  // Whether the bits of a query's result depend only on the query, its keys and values and the other options,
+  // but not on the other queries, heads and batches, or on the number of threads. For attention only.
   bool batch_invariant = false;
-  Output dsinks = {}; // of attention_backward only: the gradient of sinks
+  Output dsinks = {}; // for attention_backward only: the gradient with respect to sinks, which must be given
 };
 
 namespace detail {

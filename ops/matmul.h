@@ -1,4 +1,4 @@
-// Declares matrix products with a fused epilogue, also of batches.
+// Declares products of matrices, and of batches of matrices, with a fused epilogue.
 //
 //   ops::matmul(stream, a, b, c);                                  // a is [M, K], b is [K, N], c is [M, N]
 //   ops::matmul(stream, a, b, c, {.activation = ops::Activation::gelu});
@@ -15,34 +15,37 @@
 //
 //   activation(alpha (a b) + bias) * times + residual + beta c
 //
-// where bias is [N], and times and residual have the extents of c. If K is 0, a b is 0. c is not read unless
-// beta is given. residual and times may be c.
+// where bias is [N], and times and residual have the extents of c (they do not broadcast). If K is 0, a b is
+// 0. c is read only if beta is not 0. times and residual may each be the same tensor as c; a, b and bias must
+// not overlap c.
 //
-// Each tensor has a float dtype of its own. Products of two tensors of one dtype use the instructions that
-// the device has for it, sums are in f32 (f64 if a tensor is of f64), and the result is rounded once. If a
-// and b are i8 or u8 and c is i32, sums are exact in i32, and there is no epilogue but beta = 1.
+// Each tensor has a float dtype of its own. If a and b have the same dtype, the product uses the instructions
+// that the device has for it. Sums are in f32 (f64 if a tensor is of f64), and the result is rounded once. If
+// a and b are both of i8 or both of u8, and c is of i32, sums are in i32, where they wrap around; of the
+// epilogue, only beta = 1 is supported.
 //
-// With .precision = Precision::tf32, GPUs may round factors of f32 to 10 bits of mantissa, which lets them use
-// tensor cores.
+// With .precision = Precision::tf32, GPUs may round factors of f32 to 10 bits of mantissa, which lets them
+// use tensor cores.
 //
-// A product with few result tiles and a long K is divided into parts of K of a fixed size, whose sums are
-// added in the order of the parts by a second kernel, which has the epilogue. `rehearse` notes it. The sums
-// of the parts are in the call's workspace.
+// A product with few result tiles and a long K is divided into parts of K of a fixed size. A second kernel
+// adds the sums of the parts, in the order of the parts, and applies the epilogue. The sums of the parts are
+// in the call's workspace, and `rehearse` reports a note that says so.
 //
 // With .batch_invariant, a row of c has the same bits in every batch: they depend on its row of a, times,
 // residual and c, on b and bias, on N and K, and on the kind of device, but not on M, on the place of the
-// row, on the number of threads, or on what the tuner has found. Products of floats are then added in the
-// order of K, and whether K is divided depends on N, K and the dtype only. README.md ("Same bits") says what
-// it costs.
+// row, on the number of threads, or on the configs that the tuner has found. Products of floats are then
+// added in the order of K, and whether K is divided depends on N, K and the dtype only. README.md ("Same
+// bits") shows the cost.
 //
 // An epilogue of your own is a lambda without captures. It gets a tile of a b, in f32 (f64 if c is of f64),
-// its place (MatmulPlace), and the tensors that follow it as views, and returns what is stored in c. It may
-// read the views and compute element by element. Options come before it; only the precision and
-// batch_invariant may be given.
+// the place of the tile (MatmulPlace), and views of the tensors that follow the lambda, of which there are at
+// most 8. It returns the tile that is stored in c. It may read the views and compute element by element; a
+// tensor may be c. Options precede the lambda; of them, only precision and batch_invariant may be given. If a
+// or b is of f64, c must be, too.
 //
-// Errors: the functions throw UserError if the extents do not match, if the result overlaps an operand in a
-// way that is not named above, or if several indices of the result refer to the same element. They return
-// when the work is queued on the stream, and are thread-safe.
+// Errors: the functions throw UserError if extents or dtypes do not match, if c overlaps another tensor in a
+// way that is not named above, or if several indices of c refer to the same element. They return when the
+// work is queued on the stream, and are thread-safe.
 //
 // The config is the one that `kiln tune matmul` found for the sizes and layouts, or else that of
 // matmul_config. KILN_TUNE (see autotune/mode.h) determines which configs are looked up; with `off`,
@@ -62,7 +65,8 @@ namespace kiln::ops {
 
 void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Output& c,
             const MatmulOptions& options = {});
-// Computes y = activation(x weight + bias), which is matmul with a bias.
+// Computes y = activation(x weight + bias), which is matmul with a bias; {} for none. The other options apply
+// as in matmul. options.bias is ignored.
 void linear(detail::StreamAt stream, const Input& x, const Input& weight, const Input& bias, const Output& y,
             const MatmulOptions& options = {});
 
@@ -133,8 +137,8 @@ void matmul(detail::StreamAt stream, const Input& a, const Input& b, C&& c, cons
   matmul(stream, a, b, std::forward<C>(c), MatmulOptions(), epilogue, views...);
 }
 
-// Returns the config that matmul and linear use for a product of these extents if the tuner does not know
-// one.
+// Returns the config that matmul and linear use for a product of these extents, where a is of `dtype`, if the
+// tuner has found none.
 Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k);
 
 } // namespace kiln::ops

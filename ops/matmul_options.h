@@ -13,9 +13,10 @@ struct MatmulOptions {
   Activation activation = Activation::none;
   double alpha = 1, beta = 0;
   Input bias = {}, times = {}, residual = {};
-  // How factors of f32 are multiplied; of no effect on other dtypes. CPUs always multiply as with ieee.
+  // How factors of f32 are multiplied; it has no effect on other dtypes. CPUs always multiply as with ieee.
   Precision precision = Precision::ieee;
-  // Whether the bits of a row do not depend on the number of rows, its place, the batch or the threads.
+  // Whether the bits of a row of c are the same for any number of rows, place of the row, batch and number of
+  // threads.
   bool batch_invariant = false;
 };
 

@@ -7,13 +7,13 @@
 //   ops::rmsnorm_backward(stream, r, gamma, dy, dr, dgamma, {.dsum = dr});   // dr += its gradient
 //
 // x and y have the same extents, any rank from 1 to 8 and any strides; contiguous rows are fastest. gamma and
-// beta have the extent of the last axis; `{}` leaves one out. y may be x. Each tensor has a float dtype of
+// beta are [extent of the last axis]; `{}` leaves one out. y may be x. Each tensor has a float dtype of
 // its own; the computation is in f32, or in f64 if a tensor is of f64. The variance is the mean of the
 // squared differences from the mean.
 //
-// Errors: the functions throw UserError if extents do not match, if a result overlaps an input in a way that
-// is not named here, or if several indices of a result refer to the same element. They return when the work
-// is queued on the stream, and are thread-safe.
+// Errors: the functions throw UserError if extents or dtypes do not match, if a result overlaps an input in a
+// way that is not named here, or if several indices of a result refer to the same element. They return when
+// the work is queued on the stream, and are thread-safe.
 //
 // The config of layernorm is the one that `kiln tune layernorm` found for the sizes and layouts; KILN_TUNE
 // (see autotune/mode.h) determines which configs are looked up. Otherwise, and always for rmsnorm, the config
@@ -30,12 +30,13 @@ namespace kiln::ops {
 
 struct NormOptions {
   double eps = 1e-5; // added to the variance, or to the mean of squares
-  // If `residual` is given, x + residual is normalised instead of x. If `sum` is given, too, this sum is
-  // stored there, and what is normalised is the sum as rounded to its dtype. Both have the extents of x; sum
-  // may be x or residual, and y may be residual.
+  // If `residual` is given, x + residual is normalised instead of x. If `sum` is given, too, x + residual is
+  // stored there, and the stored sum, rounded to its dtype, is normalised. Both have the extents of x. sum
+  // may be x or residual, and y may be residual, but y and sum must not overlap. sum without residual is an
+  // error.
   Input residual = {};
   Output sum = {};
-  // Whether the bits of a row do not depend on the number of rows, if the layout is the same.
+  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same.
   bool batch_invariant = false;
 };
 
@@ -48,18 +49,20 @@ void rmsnorm(detail::StreamAt stream, const Input& x, const Input& gamma, const 
 
 struct NormBackwardOptions {
   double eps = 1e-5; // as in the forward call
-  // For a forward call with a residual: x is its `sum`, or x and residual are as there. dx is the gradient of
-  // both. `dsum`, the gradient with respect to `sum` from what else uses it, is added to dx.
+  // For a forward call with a residual, pass its `sum` as x, or else the same x and residual. dx is then the
+  // gradient with respect to each of the two. If `sum` has other uses, `dsum` is the gradient with respect to
+  // it from these; it is added to dx.
   Input residual = {}, dsum = {};
-  bool accumulate = false; // adds to what dgamma and dbeta hold
+  bool accumulate = false; // adds to the present contents of dgamma and dbeta
 };
 
-// Computes the gradients with respect to x, gamma and beta from dy, that of y. Mean and variance are computed
-// from x again. `{}` leaves out gamma or results; without gamma it counts as 1. x, residual, dy, dsum and dx
-// have the same extents; dx may be any of them. dgamma and dbeta are sums over all rows: of groups of rows
-// that depend on their number alone, and then of the groups in order, so that they have the same bits from
-// run to run and with any number of threads. The sums of the groups take at most 128 rows of memory for each
-// of the two (512 on a GPU).
+// Compute the gradients dx, dgamma and dbeta with respect to x, gamma and beta from dy, that with respect to
+// y. Mean and variance are computed from x again. `{}` leaves out gamma, which then counts as 1, or a result,
+// but not all results. x, residual, dy, dsum and dx have the same extents; dx may be any of the others.
+// dgamma and dbeta overlap no other tensor. They are sums over all rows: rows are added in groups, whose
+// sizes depend on the number of rows alone, and then the sums of the groups in order. So they have the same
+// bits from run to run and with any number of threads. The sums of the groups take the memory of at most 128
+// rows (512 on a GPU) for each of dgamma and dbeta.
 void layernorm_backward(detail::StreamAt stream, const Input& x, const Input& gamma, const Input& dy,
                         const Output& dx, const Output& dgamma, const Output& dbeta,
                         const NormBackwardOptions& options = {});

@@ -9,15 +9,16 @@
 KILN_API_BEGIN
 namespace kiln::ops {
 
-// Which elements are pair j: j and j + width / 2 (GPT-NeoX, Llama), or 2 j and 2 j + 1 (GPT-J).
+// Which elements form pair j: `halves` means j and j + width / 2 (GPT-NeoX, Llama), and `interleaved` means
+// 2 j and 2 j + 1 (GPT-J).
 enum class RotaryPairs : std::uint8_t { halves, interleaved };
 
 struct RotaryOptions {
   RotaryPairs pairs = RotaryPairs::halves;
-  std::int64_t width = 0; // the elements at the beginning of a head that are turned; 0: all
-  double theta = 10000;
-  Input cos = {}, sin = {};
-  // Of i32 or i64, broadcast to the extents of x without the last axis. Without them, token i is at i.
+  std::int64_t width = 0; // how many elements at the beginning of a head are rotated, an even number; 0: all
+  double theta = 10000;   // without effect if cos and sin are given
+  Input cos = {}, sin = {}; // [positions, width / 2], of floats; both or none
+  // Of i32 or i64, broadcast to the extents of x without the last axis; if not given, token i is at i.
   Input positions = {};
   std::int64_t offset = 0; // added to positions
 };

@@ -5,14 +5,15 @@
 //   ops::log_softmax(stream, logits, y);
 //   ops::softmax_backward(stream, y, dy, dx);              // y: the result of softmax; dx may be dy
 //
-// The tensors of a call have the same extents, any rank from 1 to 8 and any strides; contiguous rows are
-// fastest. Each has a float dtype of its own; the computation is in f32, or in f64 if a tensor is of f64. The
-// largest element of each row is subtracted first, so that nothing overflows. An element of -infinity gives
-// zero; a row in which all elements are -infinity gives NaN.
+// The tensors of a call have the same extents, any rank from 1 to 8 and any strides. A row is the elements
+// along `axis`; contiguous rows are fastest. Each tensor has a float dtype of its own; the computation is in
+// f32, or in f64 if a tensor is of f64. The largest element of each row is subtracted first, so that nothing
+// overflows. An element of -infinity gives zero, or -infinity for log_softmax; a row in which all elements
+// are -infinity gives NaN.
 //
 // Errors: the functions throw UserError if the extents differ, if there is no such axis, if the result
-// overlaps an input without being it, or if several indices of the result refer to the same element. They
-// return when the work is queued on the stream, and are thread-safe.
+// overlaps an input without being that tensor, or if several indices of the result refer to the same element.
+// They return when the work is queued on the stream, and are thread-safe.
 //
 // The config is the one that `kiln tune softmax` found for the sizes and layouts, or else one that depends on
 // the width of the rows. KILN_TUNE (see autotune/mode.h) determines which configs are looked up.
@@ -28,16 +29,16 @@ namespace kiln::ops {
 
 struct SoftmaxOptions {
   int axis = -1; // counts from the last axis if negative
-  // Whether the bits of a row do not depend on the number of rows, if the layout is the same. Of softmax and
-  // log_softmax only.
+  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same. For
+  // softmax and log_softmax only.
   bool batch_invariant = false;
 };
 
 void softmax(detail::StreamAt stream, const Input& x, const Output& y, SoftmaxOptions options = {});
 void log_softmax(detail::StreamAt stream, const Input& x, const Output& y, SoftmaxOptions options = {});
 
-// The gradient with respect to x, from the result y and its gradient dy: dx = y (dy - sum(y dy)) for softmax,
-// and dx = dy - exp(y) sum(dy) for log_softmax.
+// Compute the gradient dx with respect to x from the result y and the gradient dy with respect to y:
+// dx = y (dy - sum(y dy)) for softmax, and dx = dy - exp(y) sum(dy) for log_softmax. dx may be y or dy.
 void softmax_backward(detail::StreamAt stream, const Input& y, const Input& dy, const Output& dx,
                       SoftmaxOptions options = {});
 void log_softmax_backward(detail::StreamAt stream, const Input& y, const Input& dy, const Output& dx,

@@ -1,4 +1,4 @@
-// Rehearses calls: compiles every kernel that they would launch, and says which, but runs nothing.
+// Rehearses calls: compiles and lists every kernel that they would launch, without running any.
 //
 //   const Rehearsal r = rehearse([&] {
 //     ops::linear(stream, stand_in<bf16>({512, 4096}), weight, bias, stand_in<bf16>({512, 4096}));
@@ -8,13 +8,14 @@
 //   std::puts(r.to_string().c_str());                // kernels, configs, arguments, grids, workspace
 //   set_compile_policy(CompilePolicy::forbid);       // from now on, these sizes must not compile
 //
-// A service rehearses its calls with the sizes that it expects when it starts, and then forbids compiling
-// (compile_policy.h). During a rehearsal, launches of kernels and ops and assign do all their checks and
-// compile, on the thread that calls rehearse; other functions of streams, copies and Tensors work as usual.
-// Under KILN_TUNE=online, no search begins. The code is the same for other addresses and sizes with the same
-// configs and layout classes (dsl/layout_class.h).
+// When a service starts, it can rehearse its calls with the sizes that it expects, and then forbid compiling
+// (kernel/compile_policy.h). During a rehearsal, launches of kernels, ops and `assign` do all their checks
+// and compile, if they are called on the thread that calls `rehearse`; other functions of streams, copies and
+// Tensors work as usual, so they do run. With KILN_TUNE=online, no search begins. The compiled code also
+// serves calls with other addresses, and with other sizes that have the same configs and layout classes
+// (dsl/layout_class.h).
 //
-// Errors are those of the calls. Thread-safe: each thread has a rehearsal of its own.
+// `rehearse` throws the errors that the calls throw. Thread-safe: each thread has a rehearsal of its own.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -28,20 +29,20 @@
 KILN_API_BEGIN
 namespace kiln {
 
-// A launch that did not take place.
+// A launch that a call would have made.
 struct RehearsedLaunch {
-  std::string kernel; // its name
+  std::string kernel; // the name of the kernel
   Device device;
   Config config;
-  std::vector<std::int64_t> grid;     // the number of programs along each axis; the CPU joins small ones
-  std::vector<std::string> arguments; // "f32 [8, 64]", with strides if they are not contiguous; "3"
+  std::vector<std::int64_t> grid;     // programs along each axis, before a CPU merges small ones
+  std::vector<std::string> arguments; // "f32 [8, 64]", with strides if not contiguous; numbers as "3"
 };
 
 struct Rehearsal {
   std::vector<RehearsedLaunch> launches;
-  std::vector<std::string> notes;   // which path a call took, and why, where that is not the usual one
-  std::int64_t workspace_bytes = 0; // the most memory for intermediate results that was needed at one time
-  std::string to_string() const;    // one line for each launch, each note, and the workspace
+  std::vector<std::string> notes;   // the paths of calls that do not take the usual one, and the reasons
+  std::int64_t workspace_bytes = 0; // the most memory for intermediate results that is needed at one time
+  std::string to_string() const;    // one line for each launch, for each note, and for the workspace
 };
 
 namespace detail {
@@ -49,13 +50,14 @@ Rehearsal rehearse(void (*calls)(const void* self), const void* self);
 void* stand_in_memory(std::int64_t bytes);
 } // namespace detail
 
-// Calls `calls()`.
+// Calls `calls()` once, on this thread, and returns the launches that it would have made.
 template <class F> Rehearsal rehearse(const F& calls) {
   return detail::rehearse([](const void* self) { (*static_cast<const F*>(self))(); }, &calls);
 }
 
-// A contiguous view of memory that does not exist, for rehearsals of calls whose tensors are not allocated
-// yet. Each has addresses of its own. To launch a kernel with it outside of a rehearsal is a UserError.
+// Returns a contiguous view without memory, for rehearsals of calls whose tensors are not allocated yet. No
+// two stand-ins overlap. Launching a kernel with one outside of a rehearsal throws a UserError; the host must
+// not access its elements.
 template <class T, int Rank> TensorView<T, Rank> stand_in(const Extent (&extents)[Rank]) {
   std::int64_t bytes = sizeof(T);
   for (const Extent& e : extents)

@@ -6,12 +6,13 @@
 //   for (int i = 0; i < steps; ++i) graph.launch(stream);
 //
 // A graph stores the values of arguments and the addresses of memory and functions. That memory and those
-// functions must live until the last launch of the graph has finished.
+// functions must live until the last launch of the graph has finished. A replay reads the contents that
+// the memory has at that time, but the values that scalar arguments had during the capture.
 //
-// Memory for intermediate results, which ops and `assign` take in the order of the stream, belongs to the
-// graph: its allocation and its release are nodes of the graph where the driver has memory pools, and
-// elsewhere the graph owns blocks of its own. So a call may be captured whether it needs such memory or not,
-// and its arguments are all that the caller must keep.
+// Memory for intermediate results, which ops and `assign` allocate in the order of the stream, belongs to the
+// graph. Where the driver has memory pools, its allocation and its release are nodes of the graph; elsewhere
+// the graph owns blocks of memory. So calls that need such memory can be captured, too, and the caller must
+// only keep the arguments of the calls alive.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -32,14 +33,16 @@ KILN_API_BEGIN
 namespace kiln::cuda {
 
 // A recorded graph. Thread-safe except for moves and destruction. Launches of one graph run one after the
-// other.
+// other, even on different streams.
 class Graph {
 public:
-  // Returns the number of commands: kernels, copies, memsets, allocations, releases and others.
+  // Returns the number of recorded commands: kernels, copies, memsets, allocations, releases and others; 0 if
+  // the graph is empty.
   std::int64_t size() const { return exec_ ? size_ : 0; }
-  // Queues all commands on a stream of the device of the graph, and returns. Throws UserError if the graph is
-  // empty (default-constructed or moved from) or if the stream is of another device. Errors of its commands
-  // are reported like those of other commands, and name the graph.
+  // Queues all commands on a stream of the graph's device, and returns without waiting for them. Throws
+  // UserError if the graph is empty (default-constructed or moved from) or if the stream is of another
+  // device. Errors of its commands are reported like those of other commands of the stream, and name the
+  // graph.
   void launch(Stream& stream, std::source_location here = std::source_location::current());
 
 private:
@@ -53,19 +56,20 @@ private:
   std::int64_t size_ = 0;
 };
 
-// Captures a stream: while this object lives, commands on the stream are recorded instead of run. The stream
-// must outlive it. Meanwhile, waiting for the stream (synchronize) and queueing host functions throw
-// UserError; compiling and allocating work as usual.
+// Captures a stream: from construction until end() or destruction, commands on the stream are recorded
+// instead of run. The stream must outlive this object. Meanwhile, waiting for the stream (synchronize) and
+// queueing host functions throw UserError; compiling and allocating work as usual.
 class GraphCapture {
 public:
-  // Begins the capture. Throws UserError if the stream is not of a CUDA device, or is already being captured.
+  // Begins the capture. Throws UserError if the stream is not of a CUDA device, is the default stream of the
+  // device, or is already being captured.
   explicit GraphCapture(Stream& stream, std::source_location here = std::source_location::current());
   ~GraphCapture(); // discards the recorded commands if end() was not called
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
 
-  // Ends the capture and returns the graph; call it once. Throws TargetError if a command made the capture
-  // invalid.
+  // Ends the capture and returns the graph. Throws UserError if it is called again, and TargetError if a
+  // command made the capture invalid.
   Graph end();
 
 private:
