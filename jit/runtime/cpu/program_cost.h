@@ -20,7 +20,9 @@ public:
   double program_ns(const std::uint64_t* arguments) const {
     double ns = fixed_ns_;
     for (const Term& t : terms_)
-      ns += t.ns * static_cast<double>(static_cast<std::int64_t>(arguments[t.word]));
+      if (const auto trips = static_cast<std::int64_t>(arguments[t.word]);
+          trips > 0) // a price may be infinite
+        ns += t.ns * static_cast<double>(trips);
     return ns;
   }
 

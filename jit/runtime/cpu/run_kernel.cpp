@@ -69,6 +69,7 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   std::int64_t programs = 1;
   for (int i = 0; i < rank; ++i)
     programs *= launch.context.grid[i] = grid[i];
+  if (programs == 0) return;
   const double ns = code.cost.program_ns(launch.arguments);
   auto& pool = ThreadPool::shared();
   const bool here = programs == 1 || ns * static_cast<double>(programs) < inline_ns;
