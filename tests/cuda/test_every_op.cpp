@@ -44,6 +44,17 @@ void capture_every_op(Device device, std::uint64_t seed) {
   }
 }
 
+// A call that needs memory for intermediate results.
+struct WithWorkspace {
+  Device device = Device::cuda(0);
+  Tensor<float, 2> x = Tensor<float, 2>::zeros(device, {30, 40}),
+                   dy = Tensor<float, 2>::zeros(device, {30, 40});
+  Tensor<float, 1> dgamma = Tensor<float, 1>::zeros(device, {40}),
+                   dbeta = Tensor<float, 1>::zeros(device, {40});
+
+  void call(Stream& stream) { ops::layernorm_backward(stream, x, {}, dy, {}, dgamma, dbeta); }
+};
+
 } // namespace
 
 TEST_CASE("every op is captured in a graph and replayed", "[gpu]") {
@@ -54,19 +65,16 @@ TEST_CASE("every op is captured in a graph and replayed", "[gpu]") {
 TEST_CASE("the memory of a captured op lives as long as its graph") {
   FreshFake fresh;
   Played played;
-  const Device device = Device::cuda(0);
-  Stream stream(device);
-  auto x = Tensor<float, 2>::zeros(device, {30, 40}), dy = Tensor<float, 2>::zeros(device, {30, 40});
-  auto dgamma = Tensor<float, 1>::zeros(device, {40}), dbeta = Tensor<float, 1>::zeros(device, {40});
-  const auto call = [&] { ops::layernorm_backward(stream, x, {}, dy, {}, dgamma, dbeta); };
-  call(); // compiles, and takes memory of the pool
+  WithWorkspace op;
+  Stream stream(op.device);
+  op.call(stream); // compiles, and takes memory of the pool
   stream.synchronize();
   Buffer::trim();
   const auto before = alive();
   {
     cuda::GraphCapture capture(stream);
-    call();
-    call();
+    op.call(stream);
+    op.call(stream);
     cuda::Graph graph = capture.end();
     CHECK(fake().live("memory") == before.at("memory") + 1); // both calls use the same
     for (int i = 0; i < 3; ++i)
@@ -75,7 +83,7 @@ TEST_CASE("the memory of a captured op lives as long as its graph") {
     graph = {}; // while it runs
     stream.synchronize();
     cuda::GraphCapture discarded(stream);
-    call();
+    op.call(stream);
   }
   CHECK(alive() == before);
 }
@@ -87,20 +95,17 @@ TEST_CASE("every op is captured on a driver without pools", "[.old_graphs]") {
 
 TEST_CASE("without pools the memory of a captured op belongs to its graph", "[.old_graphs]") {
   Played played;
-  const Device device = Device::cuda(0);
-  Stream stream(device);
-  auto x = Tensor<float, 2>::zeros(device, {30, 40}), dy = Tensor<float, 2>::zeros(device, {30, 40});
-  auto dgamma = Tensor<float, 1>::zeros(device, {40}), dbeta = Tensor<float, 1>::zeros(device, {40});
-  const auto call = [&] { ops::layernorm_backward(stream, x, {}, dy, {}, dgamma, dbeta); };
-  call();
+  WithWorkspace op;
+  Stream stream(op.device);
+  op.call(stream);
   stream.synchronize();
   const int kernels = played.launches();
   Buffer::trim();
   const auto before = alive();
   {
     cuda::GraphCapture capture(stream);
-    call();
-    call();
+    op.call(stream);
+    op.call(stream);
     cuda::Graph graph = capture.end();
     Buffer::trim();
     CHECK(fake().live("memory") == before.at("memory") + 1);
@@ -111,16 +116,15 @@ TEST_CASE("without pools the memory of a captured op belongs to its graph", "[.o
     CHECK(played.launches() == kernels * 5);
     stream.synchronize();
     cuda::GraphCapture discarded(stream);
-    call();
+    op.call(stream);
   }
   CHECK(alive() == before);
   // Where Kiln does not capture the graph itself, no graph can own the memory.
-  Stream other(device);
+  Stream other(op.device);
   auto& state = cuda::DeviceState::get(0);
   cuda::Current current(state);
   REQUIRE(state.driver().cuStreamBeginCapture(cuda::queue_of(other).handle(), 2) == cuda::Result::Success);
-  const auto refused = [&] { ops::layernorm_backward(other, x, {}, dy, {}, dgamma, dbeta); };
-  CHECK_THAT(error_of<UserError>(refused),
+  CHECK_THAT(error_of<UserError>([&] { op.call(other); }),
              Catch::StartsWith("a temporary of ") &&
                  Catch::EndsWith(" bytes on a stream of cuda:0, whose driver has no memory pools, while a "
                                  "graph is captured; capture it with cuda::GraphCapture from this stream, so "

@@ -19,10 +19,10 @@ public:
   // runs.
   double program_ns(const std::uint64_t* arguments) const {
     double ns = fixed_ns_;
-    for (const Term& t : terms_)
-      if (const auto trips = static_cast<std::int64_t>(arguments[t.word]);
-          trips > 0) // a price may be infinite
-        ns += t.ns * static_cast<double>(trips);
+    for (const Term& t : terms_) {
+      const auto trips = static_cast<std::int64_t>(arguments[t.word]);
+      if (trips > 0) ns += t.ns * static_cast<double>(trips); // infinity times 0 would be NaN
+    }
     return ns;
   }
 
