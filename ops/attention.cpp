@@ -178,21 +178,21 @@ void launch(const detail::StreamAt& at, const Call& c) {
   detail::add_scores_arguments(list, c.variant, c.options, c.hooks, c.q.extents[3], c.first_batch);
   const std::int64_t queries = c.q.extents[2], width = c.q.extents[3], values = c.v.extents[3];
   const bool masked = c.has(option::causal | option::before | option::after) || c.variant.mask;
+  const detail::RaggedBatches ragged(c.options);
+  const detail::GridRule rule = ragged.tiles_of_queries(c.q);
   std::optional<Config> config;
-  const bool tunable = (c.variant.options & ~option::causal) == 0 && !c.variant.hook && !c.variant.mask;
-  if (tunable && width == values)
+  if (width == values && !c.has(option::fixed_order))
     config =
         detail::known_config(masked ? "attention_causal" : "attention", at,
                              {c.q.extents[0], c.q.extents[1], c.k.extents[1], queries, c.k.extents[2], width},
-                             {&c.q, &c.k, &c.v, &c.o});
+                             {attention_kernel, c.variant, list, nullptr, rule});
   // The order of reductions may depend on the number of queries of a block.
-  const detail::RaggedBatches ragged(c.options);
   if (!config)
     config = detail::attention_config(at.stream.device(),
                                       c.has(option::fixed_order) ? any_queries : ragged.average(queries),
                                       width, values, masked);
-  const Grid grid = ragged.tiles(c.q, *config->get("QUERIES"));
-  attention_kernel.launch(at, *config, c.variant, list, ragged ? &grid : nullptr);
+  const Grid grid = rule ? rule.grid(*config) : Grid{};
+  attention_kernel.launch(at, *config, c.variant, list, rule ? &grid : nullptr);
 }
 
 } // namespace

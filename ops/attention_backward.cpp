@@ -5,6 +5,7 @@
 #include <kiln/ops/detail/attention_call.h>
 #include <kiln/ops/detail/attention_gradients.h>
 #include <kiln/ops/detail/batches.h>
+#include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/workspace.h>
 
 #include <algorithm>
@@ -36,19 +37,10 @@ Config with_warps(Config config, Device device) {
   if (!device.is_cpu()) config.set(num_warps = 4);
   return config;
 }
-// A heuristic. Of blocks of 64 to 256 queries and keys, 128 x 128 was the fastest or within 5 % of it, with
-// heads of 64 and 128 in f32 and bf16 (measured on Emerald Rapids). That for GPUs is not measured yet.
 Config gradients_config(const BackwardCall& c, Device device) {
-  const std::int64_t width = std::max(c.q.extents[3], c.v.extents[3]);
-  const std::int64_t queries = device.is_cpu() ? 128
-                               : width > 64    ? 16
-                                               : 32,
-                     keys = device.is_cpu() ? 128 : 32;
   const detail::RaggedBatches ragged(c.options);
-  return with_warps({QUERIES = detail::block_of_tokens(ragged.average(c.q.extents[2]), queries),
-                     KEYS = detail::block_of_tokens(ragged.average(c.k.extents[2]), keys),
-                     WIDTH = c.q.extents[3], VALUES = c.v.extents[3]},
-                    device);
+  return detail::attention_backward_config(device, ragged.average(c.q.extents[2]),
+                                           ragged.average(c.k.extents[2]), c.q.extents[3], c.v.extents[3]);
 }
 
 void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
@@ -63,10 +55,9 @@ void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
 
   Array delta = c.delta;
   delta.readonly = true;
-  const Config config = gradients_config(c, device);
   const detail::RaggedBatches ragged(c.options);
-  const auto run = [&](const detail::OpKernel& kernel, std::uint32_t options,
-                       std::initializer_list<detail::OpArgument> gradients, const Grid& grid) {
+  const auto run = [&](const char* tunable, const detail::OpKernel& kernel, std::uint32_t options,
+                       std::initializer_list<detail::OpArgument> gradients, const detail::GridRule& grid) {
     OpVariant variant = c.variant;
     variant.options = (variant.options & ~option::sinks) | options;
     detail::OpArguments list{c.dout, c.q, c.k, c.v, c.lse, delta};
@@ -74,19 +65,34 @@ void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
       list.add(gradient);
     detail::add_offsets(list, c.options);
     detail::add_scores_arguments(list, variant, c.options, c.hooks, c.q.extents[3], c.first_batch);
-    kernel.launch(at, config, variant, list, ragged ? &grid : nullptr);
+    const std::int64_t width = c.q.extents[3];
+    std::optional<Config> config;
+    if (width == c.v.extents[3] && (variant.options & option::fixed_order) == 0)
+      config = detail::known_config(
+          tunable, at,
+          {c.q.extents[0], c.q.extents[1], c.k.extents[1], c.q.extents[2], c.k.extents[2], width},
+          {kernel, variant, list, nullptr, grid});
+    if (!config) config = gradients_config(c, device);
+    const Grid programs = grid ? grid.grid(*config) : Grid{};
+    kernel.launch(at, *config, variant, list, grid ? &programs : nullptr);
   };
-  using detail::attention_has_dk, detail::attention_has_dv, detail::attention_keys_kernel;
+  using detail::attention_has_dk, detail::attention_has_dv;
   if (c.by_heads)
-    return run(detail::attention_heads_kernel, 0, {c.dk, c.dv, c.dq, c.dq_sums}, ragged.heads(c.k));
-  const Grid keys = ragged.tiles(c.k, *config.get("KEYS"));
+    return run("attention_backward_heads", detail::attention_heads_kernel, 0, {c.dk, c.dv, c.dq, c.dq_sums},
+               ragged.heads(c.k));
+  const auto run_keys = [&](std::uint32_t options, std::initializer_list<detail::OpArgument> gradients) {
+    run("attention_backward_keys", detail::attention_keys_kernel, options, gradients,
+        ragged.tiles_of_keys(c.k));
+  };
   if (c.wants_dk && c.wants_dv)
-    run(attention_keys_kernel, attention_has_dk | attention_has_dv, {c.dk, c.dv}, keys);
+    run_keys(attention_has_dk | attention_has_dv, {c.dk, c.dv});
   else if (c.wants_dk)
-    run(attention_keys_kernel, attention_has_dk, {c.dk}, keys);
+    run_keys(attention_has_dk, {c.dk});
   else if (c.wants_dv)
-    run(attention_keys_kernel, attention_has_dv, {c.dv}, keys);
-  if (c.wants_dq) run(detail::attention_queries_kernel, 0, {c.dq}, ragged.tiles(c.q, *config.get("QUERIES")));
+    run_keys(attention_has_dv, {c.dv});
+  if (c.wants_dq)
+    run("attention_backward_queries", detail::attention_queries_kernel, 0, {c.dq},
+        ragged.tiles_of_queries(c.q));
 }
 
 // Whether all gradients are computed by one kernel, whose programs own key heads. It computes five products for
@@ -114,6 +120,17 @@ Array contiguous_like(const Array& like, Array part) {
 }
 
 } // namespace
+
+// A heuristic. Of blocks of 64 to 256 queries and keys, 128 x 128 was the fastest or within 5 % of it, with
+// heads of 64 and 128 in f32 and bf16 (measured on Emerald Rapids). That for GPUs is not measured yet.
+Config detail::attention_backward_config(Device device, std::int64_t queries, std::int64_t keys,
+                                         std::int64_t width, std::int64_t values) {
+  const std::int64_t most_queries = device.is_cpu() ? 128 : std::max(width, values) > 64 ? 16 : 32;
+  return with_warps({QUERIES = block_of_tokens(queries, most_queries),
+                     KEYS = block_of_tokens(keys, device.is_cpu() ? 128 : 32), WIDTH = width,
+                     VALUES = values},
+                    device);
+}
 
 void detail::attention_backward(StreamAt stream, const AttentionGradients& t, const AttentionOptions& options,
                                 const AttentionHooks& hooks) {

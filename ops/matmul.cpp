@@ -104,12 +104,18 @@ void launch(const Names& names, const detail::StreamAt& at, const Product& p) {
   }
   detail::OpArguments list{p.a, p.b};
   p.add_result(list);
+  const detail::OpKernel& kernel = rows == 0 ? detail::matmul_kernel : batched_kernel;
+  const detail::TunableLaunch tunable{kernel, p.variant, list};
   std::optional<Config> config;
   // Configs that were tuned differ between numbers of rows, also in the step of K.
-  if (rows == 0 && !p.has(detail::matmul_fixed_order))
-    config = detail::known_config("matmul", at, {m, n, k}, {&p.a, &p.b, &p.c});
+  if (p.has(detail::matmul_fixed_order)) {
+  } else if (rows == 0) {
+    config = detail::known_config("matmul", at, {m, n, k}, tunable);
+  } else {
+    config = detail::known_config("matmul_batched", at, {p.c.extents[0], m, n, k}, tunable);
+  }
   if (!config) config = matmul_config(at.stream.device(), p.a.dtype, m, n, k);
-  (rows == 0 ? detail::matmul_kernel : batched_kernel).launch(at, *config, p.variant, list);
+  kernel.launch(at, *config, p.variant, list);
 }
 
 // Each product of a batch has the same bits alone, where its K may be divided.

@@ -156,7 +156,7 @@ namespace {
 // The kernels of one of the two ops.
 struct Kernels {
   const char* op;
-  const char* tunable; // its name in `kiln tune`, or null
+  const char* tunable; // its name in `kiln tune`
   const detail::OpKernel &whole, &looped, &narrow, &strided;
 };
 
@@ -208,7 +208,7 @@ void launch_norm(const Kernels& kernels, const detail::StreamAt& stream, std::ui
   const bool matrices = detail::merge_rows(kernels.op, {&x, &y, &residual, &sum});
   const Array g = gamma.array(), b = beta.array();
   const OpVariant variant{detail::compute_dtype({&x, &y, &residual, &sum, &g, &b}), kind};
-  const auto launch = [&](const detail::OpKernel& kernel, const Config& config, const Grid* grid) {
+  const auto arguments = [&] {
     detail::OpArguments list{x};
     list.add_if(gamma.given(), g);
     list.add_if(beta.given(), b);
@@ -216,23 +216,23 @@ void launch_norm(const Kernels& kernels, const detail::StreamAt& stream, std::ui
     list.add(y);
     list.add_if(options.sum.given(), sum);
     list.add({variant.compute, options.eps});
-    kernel.launch(stream, config, variant, list, grid);
+    return list;
   };
   if (!matrices) {
     const Config config = detail::strided_config(stream, x, variant.compute);
     const Grid grid = detail::strided_grid(x, config);
-    return launch(kernels.strided, config, &grid);
+    return kernels.strided.launch(stream, config, variant, arguments(), &grid);
   }
   if (const auto narrow =
           detail::narrow_config(stream.stream.device(), {&x, &y, &residual, &sum}, options.batch_invariant)) {
     for (Array* a : {&x, &y, &residual, &sum})
       *a = detail::transposed(*a);
-    return launch(kernels.narrow, *narrow, nullptr);
+    return kernels.narrow.launch(stream, *narrow, variant, arguments());
   }
-  const bool plain = gamma.given() && beta.given() && !options.residual.given();
-  const auto c = detail::known_row_config(plain ? kernels.tunable : nullptr, stream, variant.compute,
-                                          {&x, &g, &b, &y}, options.batch_invariant);
-  launch(c.whole ? kernels.whole : kernels.looped, c.config, nullptr);
+  const detail::OpArguments list = arguments();
+  const auto c = detail::known_row_config(kernels.tunable, stream, x, options.batch_invariant,
+                                          {kernels.whole, variant, list, &kernels.looped});
+  (c.whole ? kernels.whole : kernels.looped).launch(stream, c.config, variant, list);
 }
 
 } // namespace
@@ -246,8 +246,8 @@ void layernorm(detail::StreamAt stream, const Input& x, const Input& gamma, cons
 
 void rmsnorm(detail::StreamAt stream, const Input& x, const Input& gamma, const Output& y,
              const NormOptions& options) {
-  launch_norm({"ops::rmsnorm", nullptr, detail::rmsnorm_kernel, detail::rmsnorm_looped_kernel, rmsnorm_narrow,
-               rmsnorm_strided},
+  launch_norm({"ops::rmsnorm", "rmsnorm", detail::rmsnorm_kernel, detail::rmsnorm_looped_kernel,
+               rmsnorm_narrow, rmsnorm_strided},
               stream, 0, x, gamma, {}, y, options);
 }
 

@@ -134,10 +134,11 @@ void launch_softmax(const char* op, const detail::StreamAt& stream, const Input&
   }
   if (const auto narrow = detail::narrow_config(stream.stream.device(), {&x, &y}, options.batch_invariant))
     return narrow_kernel.launch(stream, *narrow, variant, {detail::transposed(x), detail::transposed(y)});
+  const detail::OpArguments list{x, y};
   const auto c =
-      detail::known_row_config("softmax", stream, variant.compute, {&x, &y}, options.batch_invariant);
-  (c.whole ? detail::softmax_kernel : detail::softmax_looped_kernel)
-      .launch(stream, c.config, variant, {x, y});
+      detail::known_row_config("softmax", stream, x, options.batch_invariant,
+                               {detail::softmax_kernel, variant, list, &detail::softmax_looped_kernel});
+  (c.whole ? detail::softmax_kernel : detail::softmax_looped_kernel).launch(stream, c.config, variant, list);
 }
 
 void launch_backward(const char* op, const detail::StreamAt& stream, const Input& result,
@@ -161,9 +162,16 @@ void launch_backward(const char* op, const detail::StreamAt& stream, const Input
     const Grid grid = detail::strided_grid(y, config);
     return backward_strided_kernel.launch(stream, config, variant, {y, dy, dx}, &grid);
   }
-  const auto c = detail::row_config(stream.stream.device(), y.extents[0], y.extents[1],
-                                    size_of(variant.compute), detail::rows_of_line(y));
-  backward_kernel.launch(stream, c.config, variant, {y, dy, dx});
+  const detail::OpArguments list{y, dy, dx};
+  std::optional<Config> config;
+  if (!options.batch_invariant)
+    config = detail::known_config("softmax_backward", stream, {y.extents[0], y.extents[1]},
+                                  {backward_kernel, variant, list});
+  if (!config)
+    config = detail::row_config(stream.stream.device(), y.extents[0], y.extents[1], size_of(variant.compute),
+                                detail::rows_of_line(y))
+                 .config;
+  backward_kernel.launch(stream, *config, variant, list);
 }
 
 } // namespace

@@ -65,6 +65,21 @@ std::vector<std::int64_t> pointer_bytes_of(const TunableKernel& kernel, const ir
   return all;
 }
 
+Task made_task(const TunableKernel& kernel, DType dtype, const Problem& problem, Device device) {
+  Task task = kernel.make(dtype, problem, device);
+  const auto arguments = task.canonical()->body.args.size();
+  while (task.parameter_names.size() < arguments)
+    task.parameter_names.push_back("arg" + std::to_string(task.parameter_names.size()));
+  // The problem of the launch may have other sizes than the registration.
+  const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (std::equal(problem.sizes.begin(), problem.sizes.end(), task.problem.sizes.begin(),
+                 task.problem.sizes.end(), same_name))
+    task.for_problem = [&kernel, dtype, device](const Problem& other) {
+      return make_task(kernel, std::string(kiln::name(dtype)), shape_of(other), device);
+    };
+  return task;
+}
+
 } // namespace
 
 TunableRegistration::TunableRegistration(TunableKernel kernel) { registered().push_back(std::move(kernel)); }
@@ -78,11 +93,18 @@ std::vector<const TunableKernel*> tunable_kernels() {
   return kernels;
 }
 
-const TunableKernel* find_tunable(std::string_view name) {
+// The kernel that was registered last among those of a name for which `fits` returns true.
+template <class F> static const TunableKernel* last_of(std::string_view name, const F& fits) {
   const auto& all = registered();
-  const auto last =
-      std::find_if(all.rbegin(), all.rend(), [&](const auto& kernel) { return name == kernel.name; });
+  const auto last = std::find_if(all.rbegin(), all.rend(),
+                                 [&](const auto& kernel) { return name == kernel.name && fits(kernel); });
   return last == all.rend() ? nullptr : &*last;
+}
+const TunableKernel* find_tunable(std::string_view name) {
+  return last_of(name, [](const TunableKernel&) { return true; });
+}
+const TunableKernel* find_space(std::string_view name) {
+  return last_of(name, [](const TunableKernel& kernel) { return kernel.space != nullptr; });
 }
 
 Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
@@ -93,6 +115,7 @@ Task make_task(const TunableKernel& kernel, const std::string& dtype, const std:
   task.problem.sizes = named_sizes(kernel.sizes);
   if (!shape.empty()) set_shape(task.problem, kernel, shape);
   const DType type = choose_dtype(kernel, dtype);
+  if (kernel.make) return made_task(kernel, type, task.problem, device);
   task.space = kernel.space(type, task.problem, device);
   task.record = [record = kernel.record, type, problem = task.problem](const Config& config) {
     return record(type, problem, config);

@@ -20,6 +20,7 @@
 #include <kiln/dsl/api.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,9 @@ struct TunableKernel {
   Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // for kernels without program_tile
   // Generators of contents. `kiln tune --input` takes precedence; parameters with neither are made up.
   std::vector<TunableInput> inputs = {};
+  // Makes the whole task instead of `record`, `space` and `parameters`, which may then be null, as
+  // ops::TunableCallRegistration does.
+  std::function<Task(DType dtype, const Problem& problem, Device device)> make = {};
 };
 
 // Registers a kernel, usually as a static object. If two kernels have the same name, the later one is used,
@@ -74,6 +78,8 @@ namespace kiln::tune {
 // valid until the process ends.
 std::vector<const TunableKernel*> tunable_kernels();
 const TunableKernel* find_tunable(std::string_view name);
+// The kernel of a name that has a space; null if there is none.
+const TunableKernel* find_space(std::string_view name);
 
 // Makes the task of tuning a kernel for a dtype and a shape on a device. `shape` lists the sizes that differ
 // from the defaults, "M=512,N=512", or all sizes in order, "512x512x256"; if it is empty, all sizes have

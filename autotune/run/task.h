@@ -39,6 +39,7 @@ struct Task {
   Config reference_config;
   Reference::Function reference_function; // computes what outputs are compared with; empty: there is none
   bool deterministic = false;             // search only configs that add in the same order as the first seed
+  std::vector<Config> try_first; // configs that are probably good, in the order in which they are tried
 
   // Records the kernel for `config`. Throws UserError, also in place of any other exception that the kernel's
   // code throws while it is recorded. That code runs in this process, unlike candidates, so if it does not

@@ -7,6 +7,7 @@
 #include <kiln/jit/cli/support/text.h>
 #include <kiln/jit/passes/parameter_uses.h>
 #include <kiln/jit/runtime/copy.h>
+#include <kiln/jit/runtime/rehearsing.h>
 
 #include <algorithm>
 #include <tuple>
@@ -30,7 +31,7 @@ TaskContents copy_contents(const Task& task, Stream& stream, Copied which, std::
   std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
-    if (a.address == 0 || !(a.readonly || uses[i].read)) continue;
+    if (a.address == 0 || kiln::detail::is_stand_in(a.address) || !(a.readonly || uses[i].read)) continue;
     if (which == Copied::integers && !is_integer(a.dtype)) continue;
     const ByteRange range = bytes_of(a, i);
     if (range.high > range.low)

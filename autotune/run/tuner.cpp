@@ -190,6 +190,9 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
   context.siblings = std::move(siblings.siblings);
   tuning.bad_records = siblings.bad_records;
   context.favourites = favourites_of(records.key(), space);
+  for (const Config& config : task.try_first)
+    if (const auto point = point_of(space.knobs(), config.to_string()); point && space.contains(*point))
+      context.favourites.push_back(*point);
   if (!space.points(points_looked_at)) {
     context.candidates = looked_at;
     context.favourites.insert(context.favourites.end(), expected.begin(), expected.end());

@@ -3,6 +3,7 @@
 
 #include <kiln/ops/attention_options.h>
 #include <kiln/ops/detail/checks.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/detail/op_kernel.h>
 
 #include <algorithm>
@@ -33,19 +34,32 @@ public:
   explicit RaggedBatches(const AttentionOptions& options) : offsets_(options.query_offsets) {}
 
   explicit operator bool() const { return offsets_.given(); }
-  std::int64_t count() const { return offsets_.array().extents[0] - 1; }
+  std::int64_t count() const { return offsets_.given() ? offsets_.array().extents[0] - 1 : 0; }
   // The average number of tokens of a sequence, or all tokens of a batch.
   std::int64_t average(std::int64_t tokens) const {
     return offsets_.given() ? (tokens + count() - 1) / std::max<std::int64_t>(count(), 1) : tokens;
   }
-  // The grid of AttentionGrid for tiles of the tokens of x, [batches, heads, tokens, width].
-  Grid tiles(const Array& x, std::int64_t tile) const {
-    return offsets_.given() ? Grid{x.extents[1], x.extents[2] / tile + count()} : Grid{};
+  // The grids of AttentionGrid for tiles of the queries or the keys, and for whole heads; empty for other
+  // batches, where the kernels have grids of their own.
+  GridRule tiles_of_queries(const Array& q) const {
+    return rule({q.extents[1], q.extents[2], count()}, [](const std::int64_t* facts, const Config& config) {
+      return Grid{facts[0], facts[1] / *config.get("QUERIES") + facts[2]};
+    });
   }
-  // The grid of AttentionGrid for whole heads.
-  Grid heads(const Array& x) const { return offsets_.given() ? Grid{count(), x.extents[1]} : Grid{}; }
+  GridRule tiles_of_keys(const Array& k) const {
+    return rule({k.extents[1], k.extents[2], count()}, [](const std::int64_t* facts, const Config& config) {
+      return Grid{facts[0], facts[1] / *config.get("KEYS") + facts[2]};
+    });
+  }
+  GridRule heads(const Array& k) const {
+    return rule({count(), k.extents[1]},
+                [](const std::int64_t* facts, const Config&) { return Grid{facts[0], facts[1]}; });
+  }
 
 private:
+  GridRule rule(std::array<std::int64_t, 3> facts, decltype(GridRule::of) of) const {
+    return offsets_.given() ? GridRule{of, facts} : GridRule{};
+  }
   const Input& offsets_;
 };
 

@@ -3,13 +3,14 @@
 
 #include <kiln/autotune/mode.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/records/key.h>
 #include <kiln/autotune/run/background.h>
 #include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/run/task_contents.h>
 #include <kiln/autotune/run/tuner.h>
-#include <kiln/dsl/layout_class.h>
 #include <kiln/jit/base/log.h>
-#include <kiln/jit/cli/support/example.h>
 #include <kiln/jit/runtime/rehearsing.h>
+#include <kiln/ops/detail/launch_task.h>
 
 #include <algorithm>
 #include <array>
@@ -24,17 +25,7 @@ namespace {
 
 using tune::Mode;
 
-// The layout class of an array, by the rules of a launch (KernelCore::check_arguments).
-LayoutClass layout_of(const Array& a) {
-  const int last = a.rank - 1;
-  if (last < 0 || (a.extents[last] > 1 && a.strides[last] != 1)) return LayoutClass::Any;
-  auto bits = reinterpret_cast<std::uintptr_t>(a.data);
-  for (int i = 0; i < last; ++i)
-    if (a.extents[i] > 1) bits |= static_cast<std::uintptr_t>(a.strides[i] * size_of(a.dtype));
-  return bits % 16 == 0 ? LayoutClass::Aligned : LayoutClass::Unit;
-}
-
-// Identifies a problem: the address of the kernel's name, dtype and layouts, device, and up to three sizes.
+// Identifies a problem: the kernel, its layouts, the device, and up to six sizes.
 using Key = std::array<std::uint64_t, 9>;
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
@@ -78,53 +69,105 @@ Answers& known_answers() {
   return answers;
 }
 
-std::optional<Config> ask(const char* kernel, DType dtype, Device device,
-                          std::initializer_list<std::int64_t> sizes, const std::vector<LayoutClass>& layouts,
-                          Mode mode) {
-  const tune::TunableKernel* tunable = tune::find_tunable(kernel);
-  internal_check(tunable != nullptr, "an op looks up a kernel that is not registered");
-  std::string shape;
-  for (std::int64_t size : sizes)
-    shape += (shape.empty() ? "" : "x") + std::to_string(size);
-  tune::Task task = tune::make_task(*tunable, std::string(name(dtype)), shape, device);
-  const bool as_measured = task.layouts == layouts;
-  task.layouts = layouts;
-  task.problem.kind = std::string(name(dtype));
-  for (LayoutClass layout : layouts)
-    task.problem.kind += std::string(".") + cli::layout_text(layout);
-  task.deterministic = mode == Mode::deterministic;
-  const auto known = tune::pick_known(task, mode);
-  if (as_measured && (!known || !known->known || known->stale)) {
-    if (mode == Mode::tune) return tune::tune(task, {}).config();
-    const tune::BoundSpace space = task.bound_space();
-    if (mode == Mode::online && !space.seeds().empty()) {
-      const Config present = known ? known->config : space.config(space.seeds().front());
-      // A config that the search finds changes the database, so the next launch looks it up again.
-      tune::search_in_background(task, present, {}, [](const Config&) {});
-    }
+// What is known of a launch.
+struct Known {
+  std::optional<Config> config;
+  bool exact = false; // found for this kernel and this problem, with these versions of the tools
+};
+
+// The kinds of problems begin with a dtype and the layouts of the first two views.
+std::string_view first_fields(std::string_view kind) {
+  std::size_t end = 0;
+  for (int i = 0; i < 3 && end != kind.npos; ++i)
+    end = kind.find('.', end + (i > 0));
+  return kind.substr(0, end);
+}
+
+// The config of another variant of the kernel, with other options or lambdas, for the same sizes.
+std::optional<Config> of_other_variant(const tune::Task& task, Mode mode) {
+  const tune::RecordKey key =
+      tune::make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
+  const tune::BoundSpace space = task.bound_space();
+  constexpr std::size_t most_looked_at = 64;
+  for (const tune::Neighbour& neighbour : tune::Database::standard().neighbours(key, most_looked_at)) {
+    const tune::RecordKey& other = *neighbour.record->key;
+    if ((mode == Mode::pinned && neighbour.source == tune::Source::cache) ||
+        other.problem.sizes != key.problem.sizes || other.silicon != key.silicon ||
+        other.backend != key.backend || other.code_generation != key.code_generation ||
+        other.tools.verification != key.tools.verification ||
+        first_fields(other.problem.kind) != first_fields(key.problem.kind))
+      continue;
+    const auto point = tune::point_of(space.knobs(), neighbour.record->config);
+    if (point && space.contains(*point)) return space.config(*point);
   }
-  return known ? std::optional(known->config) : std::nullopt;
+  return std::nullopt;
+}
+
+Known look_up(const tune::Task& task, Mode mode) {
+  std::optional<tune::Picked> known;
+  try {
+    known = tune::pick_known(task, mode);
+  } catch (const UserError&) { // mode pinned
+    if (auto other = of_other_variant(task, mode)) return {std::move(other)};
+    throw;
+  }
+  if (known && known->known) return {known->config, !known->stale};
+  if (auto other = of_other_variant(task, mode)) return {std::move(other)};
+  return {known ? std::optional(known->config) : std::nullopt};
+}
+
+// Copies the integers of the launch, which may be indices, and waits for them.
+void take_integers(tune::Task& task, const StreamAt& at) {
+  task.contents = tune::copy_contents(task, at.stream, tune::Copied::integers, tune::most_copied_online).of;
+  at.stream.synchronize();
+}
+
+std::optional<Config> ask(const tune::TunableKernel& tunable, const DescribedLaunch& described,
+                          std::initializer_list<std::int64_t> sizes, Mode mode) {
+  tune::Task task = task_of(described, tunable, sizes);
+  task.deterministic = mode == Mode::deterministic;
+  const Known known = look_up(task, mode);
+  if (known.exact) return known.config;
+  const StreamAt& at = described.at;
+  if (known.config) task.try_first.push_back(*known.config);
+  if (mode == Mode::tune) {
+    take_integers(task, at);
+    return tune::tune(task, {}).config();
+  }
+  const tune::BoundSpace space = task.bound_space();
+  if (mode == Mode::online && !space.seeds().empty()) {
+    const Config present = known.config ? *known.config : space.config(space.seeds().front());
+    // A config that the search finds changes the database, so the next launch looks it up again.
+    tune::search_in_background(std::move(task), present, {}, [](const Config&) {}, &at.stream);
+  }
+  return known.config;
 }
 
 } // namespace
 
-std::optional<Config> known_config(const char* kernel, const StreamAt& at,
-                                   std::initializer_list<std::int64_t> sizes,
-                                   std::initializer_list<const Array*> arrays) {
+constinit thread_local LookupRecorder* LookupRecorder::current = nullptr;
+
+std::optional<Config> known_config(const char* name, const StreamAt& at,
+                                   std::initializer_list<std::int64_t> sizes, const TunableLaunch& launch) {
   static const Mode usual_mode = tune::default_mode();
   const bool searches = usual_mode == Mode::online || usual_mode == Mode::tune;
   const bool rehearsing = kiln::detail::Rehearsing::current(); // there is nothing to measure
   const Mode mode = searches && rehearsing ? Mode::cached : usual_mode;
-  if (mode == Mode::off || mode == Mode::analytic) return std::nullopt;
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return std::nullopt; // nothing runs
-  const Device device = at.stream.device();
-  const DType dtype = (*arrays.begin())->dtype;
-  std::uint64_t classes = static_cast<std::uint64_t>(dtype);
-  for (const Array* array : arrays) {
-    if (array->dtype != dtype) return std::nullopt;
-    classes = classes << 2 | static_cast<std::uint64_t>(layout_of(*array));
+  LookupRecorder* const recorder = LookupRecorder::current;
+  if ((mode == Mode::off || mode == Mode::analytic) && !recorder) return std::nullopt;
+  const DescribedLaunch described(at, launch);
+  const auto tunable = [&]() -> const tune::TunableKernel& {
+    const tune::TunableKernel* registered = tune::find_space(name);
+    internal_check(registered != nullptr, "an op looks up a kernel whose space is not registered");
+    return *registered;
+  };
+  if (recorder) {
+    recorder->keep(task_of(described, tunable(), sizes), at.stream);
+    return std::nullopt;
   }
-  Key key{reinterpret_cast<std::uintptr_t>(kernel), classes, std::hash<Device>{}(device)};
+  Key key{reinterpret_cast<std::uintptr_t>(&described.kernel), described.layouts,
+          std::hash<Device>{}(at.stream.device())};
   internal_check(sizes.size() <= key.size() - 3, "an op has more sizes than its key has room for");
   std::copy(sizes.begin(), sizes.end(), key.begin() + 3);
 
@@ -135,12 +178,9 @@ std::optional<Config> known_config(const char* kernel, const StreamAt& at,
     searching.lock();
     if (const auto answer = known.find(key)) return answer->config;
   }
-  std::vector<LayoutClass> layouts;
-  for (const Array* array : arrays)
-    layouts.push_back(layout_of(*array));
   std::optional<Config> config;
   try {
-    config = ask(kernel, dtype, device, sizes, layouts, mode);
+    config = ask(tunable(), described, sizes, mode);
   } catch (const Error& e) {
     if (mode == Mode::pinned) throw UserError(SourceLocation(at.site), e.what());
     log_warning_once(std::string("ops: ") + e.what() + "; they go on with configs of their own");
@@ -149,13 +189,13 @@ std::optional<Config> known_config(const char* kernel, const StreamAt& at,
   return config;
 }
 
-RowConfig known_row_config(const char* kernel, const StreamAt& at, DType compute,
-                           std::initializer_list<const Array*> arrays, bool batch_invariant) {
-  const Array& x = **arrays.begin();
+RowConfig known_row_config(const char* name, const StreamAt& at, const Array& x, bool batch_invariant,
+                           const TunableLaunch& launch) {
   const std::int64_t rows = batch_invariant ? any_rows : x.extents[0], columns = x.extents[1];
   std::optional<Config> known;
-  if (kernel && !batch_invariant) known = known_config(kernel, at, {rows, columns}, arrays);
-  if (!known) return row_config(at.stream.device(), rows, columns, size_of(compute), rows_of_line(x));
+  if (!batch_invariant) known = known_config(name, at, {rows, columns}, launch);
+  if (!known)
+    return row_config(at.stream.device(), rows, columns, size_of(launch.variant.compute), rows_of_line(x));
   return {known->get(whole_knob).value_or(1) != 0, without_whole(*known)};
 }
 

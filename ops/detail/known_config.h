@@ -1,31 +1,73 @@
-// Looks up the config for a launch of an op among those that `kiln tune` found or that came with the program.
+// Looks up the config for a launch of an op among those that the tuner found or that came with the program.
 #pragma once
 
+#include <kiln/ops/detail/op_kernel.h>
 #include <kiln/ops/detail/row_config.h>
-#include <kiln/ops/detail/stream_at.h>
 
+#include <array>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <utility>
+
+namespace kiln::tune {
+struct Task;
+}
 
 namespace kiln::ops::detail {
 
-// The config of a tunable kernel (one of `kiln tune --list`) for these sizes, which are in the order of its
-// problem, and for the layout classes of these arrays. Empty if no config is known, or if the arrays are not
-// all of one dtype, for which the tuner keeps configs.
+// The grid of a kernel without one of its own, as a function of the config.
+struct GridRule {
+  Grid (*of)(const std::int64_t* facts, const Config& config) = nullptr;
+  std::array<std::int64_t, 3> facts = {};
+
+  explicit operator bool() const { return of; }
+  Grid grid(const Config& config) const { return of(facts.data(), config); }
+};
+
+// A launch for which the tuner may know a config.
+struct TunableLaunch {
+  const OpKernel& kernel;
+  const OpVariant& variant;
+  const OpArguments& arguments;
+  const OpKernel* looped =
+      nullptr; // of a kernel on rows: the one that is launched unless the config is `whole`
+  GridRule grid = {};
+};
+
+// The config for a launch, from a search in the space of the kernel that is registered as `tunable` (one of
+// `kiln tune --list`). The sizes are in the order of its problem. The launch may have options, dtypes or lambdas
+// that the registered kernel has not: configs are kept by tile IR. As long as there is none for it, it gets the
+// config that another variant of the kernel has for the same sizes and dtype. Empty if no config is known.
 //
 // The mode (KILN_TUNE, see autotune/mode.h) decides where it looks. With `off` and `analytic` it does not
 // look. With `pinned` it looks in wisdom files only, and a missing config is a UserError with the line of the
 // call. With `tune` it searches for a missing config at once, which takes as long as `kiln tune` does; with
-// `online` it searches in the background. Thread-safe. A look-up that was made before takes well under a
-// microsecond.
-std::optional<Config> known_config(const char* kernel, const StreamAt& at,
-                                   std::initializer_list<std::int64_t> sizes,
-                                   std::initializer_list<const Array*> arrays);
+// `online` it searches in the background. Both start from the config of the other variant, and measure with the
+// contents that the launch's integers have. Thread-safe. A look-up that was made before takes well
+// under a microsecond.
+std::optional<Config> known_config(const char* tunable, const StreamAt& at,
+                                   std::initializer_list<std::int64_t> sizes, const TunableLaunch& launch);
 
-// The same for a kernel on rows, of which the first array is the one that is read. If no config is known, it
-// returns the one of row_config. `compute` is the dtype in which the op computes. With `batch_invariant`, the
-// config does not depend on the number of rows, so that it is that of row_config; so is it without a kernel.
-RowConfig known_row_config(const char* kernel, const StreamAt& at, DType compute,
-                           std::initializer_list<const Array*> arrays, bool batch_invariant);
+// The same for a kernel that reads the rows of x. If no config is known, it returns the one of row_config. With `batch_invariant`, the config does not depend on the number of rows, so
+// that it is that of row_config.
+RowConfig known_row_config(const char* tunable, const StreamAt& at, const Array& x, bool batch_invariant,
+                           const TunableLaunch& launch);
+
+// Gets the tasks of all look-ups on this thread while it lives. They then find nothing.
+class LookupRecorder {
+public:
+  using Keep = std::function<void(tune::Task task, Stream& stream)>;
+
+  explicit LookupRecorder(Keep to) : keep(std::move(to)), outer_(std::exchange(current, this)) {}
+  ~LookupRecorder() { current = outer_; }
+  LookupRecorder(const LookupRecorder&) = delete;
+
+  const Keep keep;
+  static constinit thread_local LookupRecorder* current;
+
+private:
+  LookupRecorder* outer_;
+};
 
 } // namespace kiln::ops::detail

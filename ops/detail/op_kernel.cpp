@@ -5,6 +5,7 @@
 #include <kiln/jit/runtime/kernel/compile.h>
 #include <kiln/jit/runtime/rehearsing.h>
 #include <kiln/ops/detail/kernels.h>
+#include <kiln/ops/detail/op_words.h>
 
 #include <algorithm>
 #include <array>
@@ -17,13 +18,8 @@
 namespace kiln::ops::detail {
 
 using kiln::detail::KernelHandle;
-using kiln::detail::launch_header_words;
 using kiln::detail::ParameterInfo;
 using kiln::detail::Recipe;
-
-namespace {
-constexpr int max_words = OpArguments::max * (1 + 2 * max_rank);
-} // namespace
 
 struct OpKernel::Key {
   DType compute;
@@ -107,29 +103,6 @@ const OpKernel::Made& OpKernel::made(const OpVariant& variant, const OpArguments
   return *added;
 }
 
-namespace {
-
-// The words of one launch, on the stack.
-struct Words {
-  explicit Words(const OpArguments& arguments) {
-    std::uint64_t* to = first();
-    for (const OpArgument& a : arguments) {
-      if (a.array) {
-        *to++ = reinterpret_cast<std::uintptr_t>(a.array->data);
-        to = std::copy_n(a.array->extents, a.array->rank, to);
-        to = std::copy_n(a.array->strides, a.array->rank, to);
-      } else {
-        *to++ = a.bits;
-      }
-    }
-  }
-  std::uint64_t* first() { return block + launch_header_words; }
-
-  alignas(16) std::uint64_t block[launch_header_words + max_words + 1];
-};
-
-} // namespace
-
 void refuse_compile(const char* kernel, const StreamAt& at, const std::string& config,
                     const Array* const* arrays, int count) {
   std::string sizes;
@@ -145,7 +118,7 @@ void refuse_compile(const char* kernel, const StreamAt& at, const std::string& c
 
 void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant& variant,
                       const OpArguments& arguments, const Grid* grid) const {
-  Words words(arguments);
+  OpWords words(arguments);
   const Made& of = made(variant, arguments);
   try {
     kiln::detail::launch(*of.handle, at.stream, at.site, config, grid, words.first());
@@ -161,8 +134,12 @@ void OpKernel::launch(const StreamAt& at, const Config& config, const OpVariant&
 }
 
 void OpKernel::interpret(const Config& config, const OpVariant& variant, const OpArguments& arguments) const {
-  Words words(arguments);
+  OpWords words(arguments);
   kiln::detail::interpret(*made(variant, arguments).handle, config, nullptr, words.first());
+}
+
+const KernelHandle& OpKernel::handle(const OpVariant& variant, const OpArguments& arguments) const {
+  return made(variant, arguments).handle;
 }
 
 std::shared_ptr<ir::Kernel> OpKernel::record(const Config& config, const OpVariant& variant,

@@ -94,6 +94,8 @@ public:
               const OpArguments& arguments, const Grid* grid = nullptr) const;
   // Runs the kernel in the reference interpreter, as Kernel::interpret does.
   void interpret(const Config& config, const OpVariant& variant, const OpArguments& arguments) const;
+  // The kernel for arguments of these dtypes and ranks, and for the variant. It is never destroyed.
+  const kiln::detail::KernelHandle& handle(const OpVariant& variant, const OpArguments& arguments) const;
   // Records the kernel for arguments of these dtypes and ranks.
   std::shared_ptr<ir::Kernel> record(const Config& config, const OpVariant& variant,
                                      const OpArguments& arguments) const;

@@ -1,0 +1,84 @@
+// Registers products with the tuner.
+#include <kiln/autotune/run/registry.h>
+#include <kiln/dsl/ir/ir.h>
+#include <kiln/ops/detail/call_task.h>
+#include <kiln/ops/detail/kernels.h>
+#include <kiln/ops/dims.h>
+#include <kiln/ops/matmul.h>
+
+namespace kiln::ops {
+namespace {
+
+using tune::Choice;
+using tune::Problem;
+using tune::Space;
+
+std::shared_ptr<ir::Kernel> record_matmul_of(DType dtype, const Problem&, const Config& config) {
+  return detail::record_matmul(dtype, config);
+}
+
+// For one product, or for each of a batch.
+Space matmul_space(DType dtype, const Problem& p, Device device) {
+  const std::int64_t bytes = size_of(dtype);
+  Space space;
+  if (device.is_cpu()) {
+    space.oneof(BM, {1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512})
+        .oneof(BN, {16, 32, 64, 128, 256, 512})
+        .oneof(BK, {32, 64, 128, 256, 512})
+        .require("sums fit a cache", [bytes](const Choice& c) {
+          return c[BM] * c[BN] * std::max<std::int64_t>(bytes, 4) <= 1 << 20;
+        });
+  } else {
+    space.pow2(BM, 16, 256).pow2(BN, 16, 256).pow2(BK, 16, 128).oneof(num_warps, {1, 2, 4, 8});
+    space
+        .require("a thread holds at most 128 sums",
+                 [](const Choice& c) { return c[BM] * c[BN] <= 128 * 32 * c[num_warps]; })
+        .require("every warp has sums",
+                 [](const Choice& c) { return c[BM] * c[BN] >= 8 * 32 * c[num_warps]; })
+        .require("factors fit shared memory", [bytes](const Choice& c, const Problem&, Device d) {
+          return (c[BM] + c[BN]) * c[BK] * bytes <= d.limits().max_scratch_bytes;
+        });
+  }
+  space.require("tiles are not much larger than the matrices", [](const Choice& c, const Problem& p) {
+    return (c[BM] <= 16 || c[BM] < 2 * p["M"]) && (c[BN] <= 64 || c[BN] < 2 * p["N"]) &&
+           (c[BK] <= 64 || c[BK] < 2 * p["K"]);
+  });
+  // Products with fewer rows or columns are computed by special loops, which depend on the tile as well and
+  // add in another order.
+  constexpr std::int64_t many = 64;
+  if (device.is_cpu() && p["M"] >= many && p["N"] >= many) space.keeps_order({BM, BN});
+  // The seed is the config of matmul_config, moved to the nearest values that the space has.
+  const Config usual = matmul_config(device, dtype, p["M"], p["N"], p["K"]);
+  space.seed_near(usual);
+  return space;
+}
+
+void call_batched(Stream& stream, DType dtype, const Problem& p) {
+  const auto array = [&](std::int64_t rows, std::int64_t columns) {
+    return detail::stand_in_array(dtype, {p["B"], rows, columns});
+  };
+  ops::matmul(stream, Input(array(p["M"], p["K"])), Input(array(p["K"], p["N"])),
+              Output(array(p["M"], p["N"])), {});
+}
+
+const tune::TunableRegistration tunable_matmul({
+    .name = "matmul",
+    .summary = "c = a b",
+    .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+    .record = record_matmul_of,
+    .space = matmul_space,
+    .sizes = "M=1024,N=1024,K=1024",
+    .parameters = "a=M,K b=K,N c=M,N",
+});
+const detail::TunableOp tunable_batched(
+    {
+        .name = "matmul_batched",
+        .summary = "c = a b for each matrix of a batch",
+        .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+        .sizes = "B=16,M=256,N=256,K=256",
+        .call = call_batched,
+    },
+    matmul_space);
+
+} // namespace
+} // namespace kiln::ops
