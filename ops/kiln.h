@@ -26,6 +26,7 @@
 #include <kiln/ops/rotary.h>
 #include <kiln/ops/routing.h>
 #include <kiln/ops/softmax.h>
+#include <kiln/ops/tunable_call.h>
 
 // This include must come last. For each error in a language header, compilers print the chain of #include
 // lines that led to that header; included first, tuned.h would be part of that chain.

@@ -47,9 +47,9 @@
 // way that is not named above, or if several indices of c refer to the same element. They return when the
 // work is queued on the stream, and are thread-safe.
 //
-// The config is the one that `kiln tune matmul` found for the sizes and layouts, or else that of
-// matmul_config. KILN_TUNE (see autotune/mode.h) determines which configs are looked up; with `off`,
-// matmul_config is always used.
+// The config is the one that the tuner found for the sizes, layouts, options and epilogue (see "Tuning" in
+// ops/README), or else that of matmul_config. KILN_TUNE (see autotune/mode.h) determines which configs are
+// looked up; with `off`, matmul_config is always used, and also where K is divided among programs.
 #pragma once
 
 #include <kiln/dsl/api.h>

@@ -15,9 +15,9 @@
 // way that is not named here, or if several indices of a result refer to the same element. They return when
 // the work is queued on the stream, and are thread-safe.
 //
-// The config of layernorm is the one that `kiln tune layernorm` found for the sizes and layouts; KILN_TUNE
-// (see autotune/mode.h) determines which configs are looked up. Otherwise, and always for rmsnorm, the config
-// depends on the width of the rows.
+// The config is the one that the tuner found for the sizes, layouts and options (see "Tuning" in ops/README);
+// KILN_TUNE (see autotune/mode.h) determines which configs are looked up. Otherwise the config depends on the
+// width of the rows.
 #pragma once
 
 #include <kiln/dsl/api.h>

@@ -15,8 +15,8 @@
 // overlaps an input without being that tensor, or if several indices of the result refer to the same element.
 // They return when the work is queued on the stream, and are thread-safe.
 //
-// The config is the one that `kiln tune softmax` found for the sizes and layouts, or else one that depends on
-// the width of the rows. KILN_TUNE (see autotune/mode.h) determines which configs are looked up.
+// The config is the one that the tuner found for the sizes and layouts (see "Tuning" in ops/README), or else
+// one that depends on the width of the rows. KILN_TUNE (see autotune/mode.h) determines which configs are looked up.
 #pragma once
 
 #include <kiln/dsl/api.h>

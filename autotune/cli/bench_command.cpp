@@ -52,7 +52,7 @@ void list_kernels(bool json) {
     list.push_back(
         {{"name", kernel->name}, {"summary", kernel->summary}, {"sizes", kernel->sizes}, {"dtypes", dtypes}});
     if (!json)
-      fmt::print("{:<18} {}\n{:<18}   {}; {}\n", kernel->name, kernel->summary, "", kernel->sizes, text);
+      fmt::print("{:<28} {}\n{:<28}   {}; {}\n", kernel->name, kernel->summary, "", kernel->sizes, text);
   }
   if (json) fmt::print("{}\n", list.dump(2));
   if (!json && list.empty())

@@ -298,7 +298,7 @@ int run_tune(int argc, char** argv) {
   if (!a.plugin.empty()) open_plugin(a.plugin);
   if (a.list) {
     for (const TunableKernel* kernel : tunable_kernels())
-      fmt::print("{:<16} {}  ({})\n", kernel->name, kernel->summary, kernel->sizes);
+      fmt::print("{:<28} {}  ({})\n", kernel->name, kernel->summary, kernel->sizes);
     return 0;
   }
   if (!a.replayed.empty()) {

@@ -57,6 +57,7 @@ std::optional<Match> match(const TunableKernel& kernel, const RecordKey& wanted,
     try {
       Match m;
       m.task = make_task(kernel, std::string(kiln::name(dtype)), shape_of(wanted.problem), device);
+      if (m.task.kernel != wanted.kernel) continue;
       m.key = make_key(*m.task.canonical(), m.task.space, wanted.problem, device);
       if (m.key.id() != wanted.id()) continue;
       m.task.problem.kind = wanted.problem.kind;
@@ -65,6 +66,16 @@ std::optional<Match> match(const TunableKernel& kernel, const RecordKey& wanted,
     } catch (const UserError&) { // the kernel has other sizes or layouts
     }
   }
+  return std::nullopt;
+}
+
+// Calls of ops are registered under other names than those of the kernels that they launch.
+std::optional<Match> match(const RecordKey& wanted, Device device) {
+  if (const TunableKernel* kernel = find_tunable(wanted.kernel))
+    if (auto found = match(*kernel, wanted, device)) return found;
+  for (const TunableKernel* kernel : tunable_kernels())
+    if (kernel->make && kernel->name != wanted.kernel)
+      if (auto found = match(*kernel, wanted, device)) return found;
   return std::nullopt;
 }
 
@@ -79,14 +90,13 @@ public:
     const auto device = std::find_if(devices_.begin(), devices_.end(), [&](Device d) {
       return backend_of(d) == key.backend && silicon_of(d.properties()) == key.silicon;
     });
-    const TunableKernel* kernel = find_tunable(key.kernel);
     if (device == devices_.end()) {
       ++elsewhere_;
-    } else if (!kernel) {
+    } else if (const auto found = match(key, *device)) {
+      compile(*found, record);
+    } else if (!find_tunable(key.kernel)) {
       ++unregistered_;
       unregistered_names_.insert(key.kernel);
-    } else if (const auto found = match(*kernel, key, *device)) {
-      compile(*found, record);
     } else {
       ++changed_;
     }

@@ -33,7 +33,7 @@ inline constexpr std::uint32_t matmul_activation = 3, matmul_bias = 4, matmul_ti
 // A heuristic config; `masked` if some keys are hidden from some queries.
 Config attention_config(Device device, std::int64_t queries, std::int64_t width, std::int64_t values,
                         bool masked);
-// The same for the gradients.
+// A heuristic for the gradients of attention.
 Config attention_backward_config(Device device, std::int64_t queries, std::int64_t keys, std::int64_t width,
                                  std::int64_t values);
 

@@ -1,15 +1,15 @@
 #!/bin/bash
 # Tests `kiln tune`, `bench`, `records` and `cache warm` as a user runs them: their output, their files and their error messages.
-#   check_tune.sh KILN WORK_DIR PLUGIN [SANITIZERS]
+#   check_tune.sh KILN WORK_DIR PLUGIN PLUGIN_WITH_CALLS [SANITIZERS]
 set -u
-kiln=$1 work=$2 plugin=$3 tables=$(realpath "$(dirname "$0")/../../benchmarks/tables")
+kiln=$1 work=$2 plugin=$3 calls=$4 tables=$(realpath "$(dirname "$0")/../../benchmarks/tables")
 rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 export KILN_CACHE_DIR=$work/cache
 part_seconds=2   # not enough for a whole table of 260 matrix products
 both_seconds=60  # enough for more than the first batch of trials
 replayed=learned # the model of this search takes minutes under a sanitizer
-[ -z "${4:-}" ] || part_seconds=8 both_seconds=300 replayed=random
-[ "${4:-}" != thread ] || part_seconds=30
+[ -z "${5:-}" ] || part_seconds=8 both_seconds=300 replayed=random
+[ "${5:-}" != thread ] || part_seconds=30
 failures=0
 
 # expect EXIT_CODE REGEX ARGUMENT...: a line of kiln's output must match the extended regular expression.
@@ -87,6 +87,14 @@ expect 0 '^  best +' tune --plugin "$plugin" plain_attention --shape 1x64x32 --t
 # A kernel of the user's own is known only if its library is loaded.
 expect 0 'it was confirmed for exactly this problem' records why --plugin "$plugin" plain_attention --shape 1x64x32 --dtype f32
 expect 1 'plain_attention is none of them; give --plugin with the library' records why plain_attention --shape 1x64x32 --dtype f32
+# A call of an op with a lambda: its configs are those of a kernel "matmul", and it starts from the config of the plain op.
+expect 0 '^relu_product +c = relu\(a b \+ bias\)  \(M=64,N=48,K=32\)' tune --plugin "$calls" --list
+expect 0 '^matmul M=64,N=48,K=32 f32(\.aligned){4} on cpu: ' tune --plugin "$calls" relu_product --trials 4
+expect 0 '^  best +' tune --plugin "$calls" relu_product --shape M=40 --trials 3 --device emulated:sm_80
+expect 0 '^matmul M=64,N=48,K=32 f32(\.aligned){4} on cpu: \{' cache warm --plugin "$calls" matmul
+expect 1 'relu_product has no size "X"; it has M, N, K' tune --plugin "$calls" relu_product --shape X=1
+expect 0 '^  best +' tune attention_backward_keys --shape 1x2x1x32x32x16 --trials 3
+expect 1 'attention_backward_heads launches no kernel "attention_backward_heads" .* it launches ' tune attention_backward_heads --shape 1x2x1x32x32x16 --device emulated:sm_80
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
 expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
 

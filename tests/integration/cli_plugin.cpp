@@ -29,6 +29,22 @@ const cli::KernelRegistration saxpy_registration({
     .parameters = "a=2 x=N y=N",
 });
 
+// An op with a lambda, for `kiln tune --plugin`.
+const ops::TunableCallRegistration product_registration({
+    .name = "relu_product",
+    .summary = "c = relu(a b + bias)",
+    .sizes = "M=64,N=48,K=32",
+    .call =
+        [](Stream& stream, DType, const tune::Problem& p) {
+          const auto a = stand_in<float>({p["M"], p["K"]}), b = stand_in<float>({p["K"], p["N"]});
+          const auto c = stand_in<float>({p["M"], p["N"]});
+          ops::matmul(
+              stream, a, b, c,
+              [](auto sum, auto at, auto bias) { return max(sum + expand<0>(bias.tile(at.n).load()), 0.0f); },
+              stand_in<float>({p["N"]}));
+        },
+});
+
 int greet(int argc, char** argv) {
   if (argc != 2) {
     std::puts("usage: kiln greet NAME");
