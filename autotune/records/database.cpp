@@ -241,18 +241,38 @@ Lookup Database::find_best(const RecordKey& key, const cache::Key& id) {
   return best;
 }
 
-std::shared_ptr<const Database::Records> Database::stored_family(const RecordKey& key) {
+Database::Listing Database::stored_family(const RecordKey& key) {
   const cache::Key family = family_of(key);
   {
     const std::shared_lock lock(mutex_);
     if (const auto known = listings_.find(family);
         known != listings_.end() && seconds_now() - known->second.read_at < recheck_seconds)
-      return known->second.records;
+      return known->second;
   }
-  auto records = std::make_shared<const Records>(store_.bests(key.kernel, key.space));
+  Listing listing;
+  listing.records = std::make_shared<const Records>(store_.bests(key.kernel, key.space));
+  Filter filter;
+  filter.kernel = key.kernel;
+  filter.space = key.space;
+  listing.unconfirmed = !store_.segments(filter).empty();
+  listing.read_at = seconds_now();
   const std::unique_lock lock(mutex_);
-  listings_[family] = {records, seconds_now()};
-  return records;
+  return listings_[family] = listing;
+}
+
+bool Database::knows(const std::string& kernel, const cache::Key& space) {
+  RecordKey key;
+  key.kernel = kernel;
+  key.space = space;
+  const cache::Key family = family_of(key);
+  {
+    const std::shared_lock lock(mutex_);
+    if (families_[0].contains(family) || families_[1].contains(family)) return true;
+    for (const auto& [id, record] : own_)
+      if (family_of(*record->key) == family) return true;
+  }
+  const Listing stored = stored_family(key);
+  return stored.unconfirmed || !stored.records->empty();
 }
 
 std::vector<Neighbour> Database::neighbours(const RecordKey& key, std::size_t most) {
@@ -275,7 +295,7 @@ std::vector<Neighbour> Database::neighbours(const RecordKey& key, std::size_t mo
     for (const auto& [own_id, record] : own_)
       consider(record, Source::cache);
   }
-  for (const auto& record : *stored)
+  for (const auto& record : *stored.records)
     consider(record, Source::cache);
   const auto rank = [](const Neighbour& n) {
     return std::tuple(n.distance, std::string_view(n.record->config), n.record->key->id());

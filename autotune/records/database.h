@@ -63,6 +63,9 @@ public:
   Lookup find_best(const RecordKey& key);
   // The same for a caller that has the key's id.
   Lookup find_best(const RecordKey& key, const cache::Key& id);
+  // Returns false if nothing is recorded for any problem of the kernel in this space, whatever its IR. Reads the
+  // folder at most every two seconds.
+  bool knows(const std::string& kernel, const cache::Key& space);
   // Looks only in wisdom files, even if the records on disk have a better config; returns no neighbours.
   Lookup find_wisdom(const RecordKey& key);
   // Returns winners for other sizes, other silicon and older code, for the same kernel and space.
@@ -97,7 +100,8 @@ private:
     double read_at = 0;
   };
   struct Listing {
-    std::shared_ptr<const Records> records;
+    std::shared_ptr<const Records> records; // the best of each problem
+    bool unconfirmed = false; // there are records of tuning runs, which may have been interrupted
     double read_at = 0;
   };
   void consider_wisdom(const RecordKey& key, const cache::Key& id, Lookup& best);
@@ -105,7 +109,7 @@ private:
   std::shared_ptr<const Record> from_store(const RecordKey& key, const cache::Key& id);
   std::shared_ptr<const Record> from_segments(const RecordKey& key, const cache::Key& id);
   std::shared_ptr<const Unconfirmed> unconfirmed_of(const RecordKey& key);
-  std::shared_ptr<const Records> stored_family(const RecordKey& key);
+  Listing stored_family(const RecordKey& key);
 
   RecordStore& store_;
   std::atomic<std::uint64_t> changes_{0};

@@ -97,9 +97,7 @@ public:
 private:
   // Returns the key of the task's bucket: problems of similar sizes get the config of one of them.
   static cache::Key bucket_of(const Task& task) {
-    return make_key(*task.canonical(), task.space, Bucketing::hybrid().apply(task.recorded_problem()),
-                    task.device)
-        .id();
+    return task.key_of(Bucketing::hybrid().apply(task.recorded_problem())).id();
   }
 
   static void copy_integers(Job& job, Stream& stream) {

@@ -62,7 +62,7 @@ const char* words_of(Source source) {
 
 std::optional<Picked> pick_known(const Task& task, Mode mode) {
   const BoundSpace space = task.bound_space();
-  const RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
+  const RecordKey key = task.key();
   Database& known = Database::standard();
   const auto look_up = [&](const RecordKey& wanted) {
     return mode == Mode::pinned ? known.find_wisdom(wanted) : known.find_best(wanted);
@@ -80,9 +80,7 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
   if (task.deterministic) { // the best config of the full search may have the seed's order of additions too
     Task any = task;
     any.deterministic = false;
-    if (const auto answer =
-            picked(look_up(make_key(*task.canonical(), task.space, any.recorded_problem(), task.device))))
-      return *answer;
+    if (const auto answer = picked(look_up(any.key()))) return *answer;
   }
   if (mode == Mode::pinned && found && !found.verified)
     throw UserError(
@@ -116,8 +114,7 @@ Picked pick(const Task& task, Mode mode) {
   if (auto known = pick_known(task, mode)) return *std::move(known);
   Picked picked = analytic(task, space);
   // A config that older rules confirmed is not used, but only has to be confirmed again.
-  picked.stale = static_cast<bool>(Database::standard().find_best(
-      make_key(*task.canonical(), task.space, task.recorded_problem(), task.device)));
+  picked.stale = static_cast<bool>(Database::standard().find_best(task.key()));
   return picked;
 }
 

@@ -19,7 +19,7 @@ constexpr double silence = 60;            // seconds without a new record after 
 bool is_cold(const Record& record) { return record.result.facts.contains(cold_fact); }
 
 RecordKey key_of(const Task& task) {
-  RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
+  RecordKey key = task.key();
   key.bucketing = task.bucketing;
   return key;
 }

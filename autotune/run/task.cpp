@@ -71,6 +71,11 @@ std::shared_ptr<const ir::Kernel> Task::canonical() const {
   }
 }
 
+RecordKey Task::key_of(Problem of) const {
+  return ir ? make_key(kernel, *ir, hash_of(space), std::move(of), device)
+            : make_key(*canonical(), space, std::move(of), device);
+}
+
 Prior::Prior(const Task& task, const BoundSpace& space, const Machine& machine)
     : task_(task), space_(space), machine_(machine), reads_sizes_(reads_sizes(task)) {
   case_.layouts = task.layouts;

@@ -4,6 +4,7 @@
 #include <kiln/autotune/analytic/roofline.h>
 #include <kiln/autotune/measure/shared_bytes.h>
 #include <kiln/autotune/output_check.h>
+#include <kiln/autotune/records/key.h>
 #include <kiln/autotune/space/space.h>
 #include <kiln/jit/runtime/kernel/kernel.h>
 
@@ -39,12 +40,16 @@ struct Task {
   Config reference_config;
   Reference::Function reference_function; // computes what outputs are compared with; empty: there is none
   bool deterministic = false;             // search only configs that add in the same order as the first seed
+  std::optional<cache::Key> ir;  // the hash of canonical(), if it is known; its name is then `kernel`
   std::vector<Config> try_first; // configs that are probably good, in the order in which they are tried
 
   // Records the kernel for `config`. Throws UserError, also in place of any other exception that the kernel's
   // code throws while it is recorded. That code runs in this process, unlike candidates, so if it does not
   // return, neither does this function.
   std::shared_ptr<ir::Kernel> recorded(const Config& config) const;
+  // Returns the key of records about `problem`, or about the problem under which records are stored.
+  RecordKey key_of(Problem problem) const;
+  RecordKey key() const { return key_of(recorded_problem()); }
   // Returns the problem under which records are stored. A deterministic task, which searches fewer configs,
   // has one of its own.
   Problem recorded_problem() const;

@@ -69,6 +69,8 @@ Answers& known_answers() {
   return answers;
 }
 
+bool searches(Mode mode) { return mode == Mode::online || mode == Mode::tune; }
+
 // What is known of a launch.
 struct Known {
   std::optional<Config> config;
@@ -85,8 +87,7 @@ std::string_view first_fields(std::string_view kind) {
 
 // The config of another variant of the kernel, with other options or lambdas, for the same sizes.
 std::optional<Config> of_other_variant(const tune::Task& task, Mode mode) {
-  const tune::RecordKey key =
-      tune::make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
+  const tune::RecordKey key = task.key();
   const tune::BoundSpace space = task.bound_space();
   constexpr std::size_t most_looked_at = 64;
   for (const tune::Neighbour& neighbour : tune::Database::standard().neighbours(key, most_looked_at)) {
@@ -126,7 +127,11 @@ std::optional<Config> ask(const tune::TunableKernel& tunable, const DescribedLau
                           std::initializer_list<std::int64_t> sizes, Mode mode) {
   tune::Task task = task_of(described, tunable, sizes);
   task.deterministic = mode == Mode::deterministic;
-  const Known known = look_up(task, mode);
+  // Most programs have no records, and recording the kernel takes milliseconds.
+  const bool may_be_known =
+      mode == Mode::pinned || tune::Database::standard().knows(task.kernel, tune::hash_of(task.space));
+  if (may_be_known || searches(mode)) task.ir = ir_of(described, task);
+  const Known known = may_be_known ? look_up(task, mode) : Known();
   if (known.exact) return known.config;
   const StreamAt& at = described.at;
   if (known.config) task.try_first.push_back(*known.config);
@@ -150,9 +155,9 @@ constinit thread_local LookupRecorder* LookupRecorder::current = nullptr;
 std::optional<Config> known_config(const char* name, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes, const TunableLaunch& launch) {
   static const Mode usual_mode = tune::default_mode();
-  const bool searches = usual_mode == Mode::online || usual_mode == Mode::tune;
+  const bool may_search = searches(usual_mode);
   const bool rehearsing = kiln::detail::Rehearsing::current(); // there is nothing to measure
-  const Mode mode = searches && rehearsing ? Mode::cached : usual_mode;
+  const Mode mode = may_search && rehearsing ? Mode::cached : usual_mode;
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return std::nullopt; // nothing runs
   LookupRecorder* const recorder = LookupRecorder::current;
   if ((mode == Mode::off || mode == Mode::analytic) && !recorder) return std::nullopt;
@@ -185,7 +190,7 @@ std::optional<Config> known_config(const char* name, const StreamAt& at,
     if (mode == Mode::pinned) throw UserError(SourceLocation(at.site), e.what());
     log_warning_once(std::string("ops: ") + e.what() + "; they go on with configs of their own");
   }
-  if (!searches || !rehearsing) known.keep(key, config);
+  if (!may_search || !rehearsing) known.keep(key, config);
   return config;
 }
 

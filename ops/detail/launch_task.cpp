@@ -9,7 +9,10 @@
 #include <kiln/jit/runtime/kernel/kernel_core.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace kiln::ops::detail {
 namespace {
@@ -74,6 +77,33 @@ tune::Task task_of(const DescribedLaunch& described, const tune::TunableKernel& 
   task.has_addresses = true;
   if (launch.grid) task.grid = [rule = launch.grid](const Config& config) { return rule.grid(config); };
   return task;
+}
+
+// A kernel that reads sizes while it is recorded has a recording for each first seed.
+cache::Key ir_of(const DescribedLaunch& described, const tune::Task& task) {
+  static auto& hashes = *new std::map<std::pair<const void*, std::string>, cache::Key>;
+  static auto& mutex = *new std::mutex;
+  const void* kernel = &described.kernel;
+  const auto known = [&](const std::string& seed) -> std::optional<cache::Key> {
+    const std::lock_guard lock(mutex);
+    const auto at = hashes.find({kernel, seed});
+    return at == hashes.end() ? std::nullopt : std::optional(at->second);
+  };
+  const auto keep = [&](const std::string& seed, const ir::Kernel& recorded) {
+    const cache::Key hash = tune::hash_of(recorded);
+    const std::lock_guard lock(mutex);
+    return hashes[{kernel, seed}] = hash;
+  };
+  if (const auto hash = known({})) return *hash;
+  const tune::BoundSpace space = task.bound_space();
+  const auto seeds = space.seeds();
+  const std::string seed = seeds.empty() ? "" : space.config(seeds.front()).to_string();
+  if (const auto hash = known(seed)) return *hash;
+  try {
+    return keep({}, *task.recorded({}));
+  } catch (const UserError&) {
+    return keep(seed, *task.canonical());
+  }
 }
 
 } // namespace kiln::ops::detail

@@ -25,4 +25,7 @@ struct DescribedLaunch {
 // The task of searching a config for the launch in the space of the registered kernel.
 tune::Task task_of(const DescribedLaunch& launch, const tune::TunableKernel& tunable,
                    std::initializer_list<std::int64_t> sizes);
+// The hash of the tile IR that identifies the task's records, which is kept for each kernel.
+cache::Key ir_of(const DescribedLaunch& launch, const tune::Task& task);
+
 } // namespace kiln::ops::detail
