@@ -75,7 +75,7 @@ typedef struct {
  * epilogue except beta = 1. */
 int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c, const KilnMatmulOptions* options);
 /* Computes y[.., M, N] = activation(x[.., M, K] weight[K, N] + bias[N]), and the other options of
- * kiln_matmul. The parameter bias is required, and the option `bias` is ignored. */
+ * kiln_matmul. The parameter bias is required, and the option `bias` is an error. */
 int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias, DLTensor* y,
                 const KilnMatmulOptions* options);
 

@@ -189,6 +189,9 @@ void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Outpu
 }
 void linear(detail::StreamAt stream, const Input& x, const Input& weight, const Input& bias, const Output& y,
             const MatmulOptions& options) {
+  detail::Checks("ops::linear", stream)
+      .that(!options.bias.given(), "the option bias is given, and linear has a parameter for it; pass the "
+                                   "bias as the parameter");
   multiply({"ops::linear", "x", "weight", "y"}, stream, x, weight, y, bias, options);
 }
 void detail::matmul_with(StreamAt stream, const Input& a, const Input& b, const Output& c,

@@ -66,7 +66,7 @@ namespace kiln::ops {
 void matmul(detail::StreamAt stream, const Input& a, const Input& b, const Output& c,
             const MatmulOptions& options = {});
 // Computes y = activation(x weight + bias), which is matmul with a bias; {} for none. The other options apply
-// as in matmul. options.bias is ignored.
+// as in matmul, but options.bias is an error, because bias is a parameter.
 void linear(detail::StreamAt stream, const Input& x, const Input& weight, const Input& bias, const Output& y,
             const MatmulOptions& options = {});
 

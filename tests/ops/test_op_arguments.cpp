@@ -49,6 +49,20 @@ TEST_CASE("ops name the line of their caller for extents that do not match") {
         "ops::activation_mul: up, {3, 5}, does not broadcast to y, {3, 4}; pass extents that are equal or 1");
 }
 
+TEST_CASE("linear takes the bias as a parameter only, and writes nothing if the option is given, too") {
+  Stream stream;
+  std::vector<float> memory(4), bias(2, 1.0f), y(4, 7.0f);
+  const TensorView<const float, 2> x(memory.data(), {2, 2});
+  const TensorView<const float, 1> b(bias.data(), {2});
+  const TensorView<float, 2> to(y.data(), {2, 2});
+  for (const ops::Input& parameter : {ops::Input(b), ops::Input()})
+    CHECK(error_of([&] { ops::linear(stream, x, x, parameter, to, {.bias = b}); }) ==
+          "ops::linear: the option bias is given, and linear has a parameter for it; pass the bias as the "
+          "parameter");
+  stream.synchronize();
+  CHECK(y == std::vector<float>(4, 7.0f));
+}
+
 TEST_CASE("a result that overlaps an input is a user error") {
   Stream stream;
   std::vector<float> memory(200), other(64);
