@@ -1,4 +1,4 @@
-// Implements appending to caches: one kernel turns keys and queries, quantises and stores.
+// Implements appending to caches: one kernel rotates keys and queries, quantises and stores.
 #include <kiln/ops/kv_cache.h>
 
 #include <kiln/ops/detail/axes.h>
@@ -19,15 +19,15 @@ using detail::OpVariant;
 
 // Options of the kernel besides rotary_tables.
 namespace append_option {
-constexpr std::uint32_t turned = 2, key_rest = 4, paged = 8, quantised = 16, queries = 32, query_rest = 64;
+constexpr std::uint32_t rotary = 2, key_rest = 4, paged = 8, quantised = 16, queries = 32, query_rest = 64;
 }
 
-// The parts of heads: the first and second elements of pairs, and those that are not turned.
+// The parts of heads: the first and second elements of pairs, and those that are not rotated.
 template <class A, int Rank> struct HeadParts {
   std::optional<ErasedView<A, Rank>> first, second, rest;
 
-  HeadParts(bool turned, bool has_rest, const Handle*& next) {
-    if (turned) first.emplace(next[0]), second.emplace(next[1]), next += 2;
+  HeadParts(bool rotates, bool has_rest, const Handle*& next) {
+    if (rotates) first.emplace(next[0]), second.emplace(next[1]), next += 2;
     if (has_rest) rest.emplace(*next++);
   }
 };
@@ -39,8 +39,8 @@ template <class A, int Rank> struct HeadParts {
 template <class A> class Append {
 public:
   Append(const OpVariant& v, const Handle* next)
-      : options_(v.options), k_(has(append_option::turned), has(append_option::key_rest), next),
-        keys_(has(append_option::turned), has(append_option::key_rest), next), v_(*next++), values_(*next++),
+      : options_(v.options), k_(has(append_option::rotary), has(append_option::key_rest), next),
+        keys_(has(append_option::rotary), has(append_option::key_rest), next), v_(*next++), values_(*next++),
         key_scales_(take<ErasedView<A, 3>>(append_option::quantised, next)),
         value_scales_(take<ErasedView<A, 3>>(append_option::quantised, next)), lengths_(*next++),
         blocks_(take<ErasedView<std::int64_t, 2>>(append_option::paged, next)) {
@@ -48,7 +48,7 @@ public:
       q_.emplace(true, has(append_option::query_rest), next);
       rotated_.emplace(true, has(append_option::query_rest), next);
     }
-    if (!has(append_option::turned)) return;
+    if (!has(append_option::rotary)) return;
     rotation_.emplace(v, next);
     offset_.emplace(*next);
   }
@@ -77,7 +77,7 @@ public:
     auto [c, s] = rotation_->angles(place + *offset_);
     const Angles angles{c, s};
     append_keys(at, &angles);
-    if (q_) turn_queries(at, angles);
+    if (q_) rotate_queries(at, angles);
   }
 
 private:
@@ -146,7 +146,7 @@ private:
       to.store(x, at.inside);
   }
 
-  void turn_queries(const Place& at, const Angles& angles) const {
+  void rotate_queries(const Place& at, const Angles& angles) const {
     for_range(Index(0), q_->first->extent(2), Index(1), [&](auto i) {
       const auto d = offset(PAIRS, 0);
       const auto of = [&](const ErasedView<A, 5>& q, auto e) {
@@ -207,9 +207,9 @@ void check_queries(const detail::Checks& check, const Array& q, const Array& rot
   check.apart_or_same({"rotated_q", rotated}, {"q", q});
 }
 
-void add_parts(detail::OpArguments& list, const detail::RotaryParts& parts, bool turned, bool rest) {
-  list.add_if(turned, parts.first);
-  list.add_if(turned, parts.second);
+void add_parts(detail::OpArguments& list, const detail::RotaryParts& parts, bool rotates, bool rest) {
+  list.add_if(rotates, parts.first);
+  list.add_if(rotates, parts.second);
   list.add_if(rest, parts.rest);
 }
 
@@ -221,7 +221,7 @@ void cache_append(detail::StreamAt stream, const Input& k_in, const Input& v_in,
   const detail::Checks check("ops::cache_append", stream);
   Array k = k_in.array(), v = v_in.array(), q = options.q.array(), rotated = options.rotated_q.array();
   const Array lengths = lengths_in.array();
-  const bool turned = options.rotary.has_value(), queries = options.q.given();
+  const bool rotates = options.rotary.has_value(), queries = options.q.given();
   const detail::Cache cache{to.keys.array(),
                             to.values.array(),
                             to.blocks.array(),
@@ -244,12 +244,12 @@ void cache_append(detail::StreamAt stream, const Input& k_in, const Input& v_in,
   check.equal("the widths of v and cache.values", v.extents[v.rank - 1], cache.values.extents[3]);
 
   std::int64_t width = 0;
-  if (turned) {
+  if (rotates) {
     width = detail::check_rotary(check, *options.rotary, k.extents[k.rank - 1]);
     check.that(!options.rotary->positions.given(),
                "the positions of appended tokens follow from lengths; call ops::rotary for others");
   }
-  check.that(queries == options.rotated_q.given() && (turned || !queries),
+  check.that(queries == options.rotated_q.given() && (rotates || !queries),
              "q, rotated_q and rotary belong together; give all three, rotary alone, or none");
   if (queries) check_queries(check, q, rotated, k);
 
@@ -263,14 +263,14 @@ void cache_append(detail::StreamAt stream, const Input& k_in, const Input& v_in,
                            {"v", v},
                            {"lengths", lengths},
                            {"cache.blocks", cache.blocks},
-                           {"cos", turned ? options.rotary->cos.array() : lengths},
-                           {"sin", turned ? options.rotary->sin.array() : lengths}};
+                           {"cos", rotates ? options.rotary->cos.array() : lengths},
+                           {"sin", rotates ? options.rotary->sin.array() : lengths}};
   const bool reads[] = {true,
                         true,
                         true,
                         cache.paged,
-                        turned && options.rotary->cos.given(),
-                        turned && options.rotary->sin.given()};
+                        rotates && options.rotary->cos.given(),
+                        rotates && options.rotary->sin.given()};
   for (int i = 0; i < 5; ++i) {
     if (!writes[i]) continue;
     check.writes(written[i]);
@@ -284,15 +284,15 @@ void cache_append(detail::StreamAt stream, const Input& k_in, const Input& v_in,
     detail::insert_tokens(*a);
   if (k.extents[0] == 0 || k.extents[1] == 0 || k.extents[2] == 0) return;
 
-  const auto pairs = turned ? options.rotary->pairs : RotaryPairs::halves;
+  const auto pairs = rotates ? options.rotary->pairs : RotaryPairs::halves;
   const std::int64_t rest = k.extents[3] - width;
   const bool copies_q = queries && rest > 0 && q.data != rotated.data;
   const auto of_k = detail::split_heads(k, pairs, width),
              of_keys = detail::split_heads(cache.keys, pairs, width);
   detail::RotaryParts of_q, of_rotated;
   detail::OpArguments list{};
-  add_parts(list, of_k, turned, rest > 0);
-  add_parts(list, of_keys, turned, rest > 0);
+  add_parts(list, of_k, rotates, rest > 0);
+  add_parts(list, of_keys, rotates, rest > 0);
   list.add(v);
   list.add(cache.values);
   list.add_if(cache.quantised, cache.key_scales);
@@ -306,11 +306,11 @@ void cache_append(detail::StreamAt stream, const Input& k_in, const Input& v_in,
     add_parts(list, of_rotated, true, copies_q);
   }
   OpVariant variant{detail::compute_dtype({&k, &v, &cache.keys, &cache.values, &q, &rotated})};
-  variant.options = (turned ? append_option::turned : 0) | (rest > 0 ? append_option::key_rest : 0) |
+  variant.options = (rotates ? append_option::rotary : 0) | (rest > 0 ? append_option::key_rest : 0) |
                     (cache.paged ? append_option::paged : 0) |
                     (cache.quantised ? append_option::quantised : 0) |
                     (queries ? append_option::queries : 0) | (copies_q ? append_option::query_rest : 0);
-  if (turned) {
+  if (rotates) {
     variant.options |= detail::rotation_options(*options.rotary);
     detail::add_rotation(list, *options.rotary, width, variant.compute, 1);
     list.add(options.rotary->offset);

@@ -4,7 +4,7 @@
 //   ops::KeyValueCache cache{.keys = keys, .values = values};    // [batch, key heads, capacity, width]
 //   ops::cache_append(stream, k, v, lengths, cache);             // k, v: [batch, key heads, tokens, width]
 //   ops::cache_append(stream, k, v, lengths, cache,
-//                     {.rotary = ops::RotaryOptions{}, .q = q, .rotated_q = q});  // turns k and q, too
+//                     {.rotary = ops::RotaryOptions{}, .q = q, .rotated_q = q});  // rotates k and q, too
 //
 // A cache is contiguous, or divided into pages: keys and values are then [pages, key heads, page size,
 // width], and element [b, i] of the block table, `blocks` [batch, pages of a sequence], is the number of the

@@ -32,11 +32,11 @@ public:
   void record() const {
     auto [batch, heads, tokens] = program_tile(x1_.view(), each, HEADS, TOKENS);
     if (options_ & has_positions && !(options_ & shared_positions))
-      turn(batch, heads, tokens, positions_->tile(batch, heads, tokens, offset(1_c, 0)).load());
+      rotate(batch, heads, tokens, positions_->tile(batch, heads, tokens, offset(1_c, 0)).load());
     else if (options_ & has_positions)
-      turn(batch, heads, tokens, expand<0>(positions_->tile(batch, 0, tokens, offset(1_c, 0)).load()));
+      rotate(batch, heads, tokens, expand<0>(positions_->tile(batch, 0, tokens, offset(1_c, 0)).load()));
     else
-      turn(batch, heads, tokens, expand<0>(expand<1>(tokens + arange(TOKENS))));
+      rotate(batch, heads, tokens, expand<0>(expand<1>(tokens + arange(TOKENS))));
   }
 
 private:
@@ -45,8 +45,8 @@ private:
   }
 
   template <class P>
-  void turn(const Scalar<std::int64_t>& batch, const Offset<HEADS>& heads, const Offset<TOKENS>& tokens,
-            const P& positions) const {
+  void rotate(const Scalar<std::int64_t>& batch, const Offset<HEADS>& heads, const Offset<TOKENS>& tokens,
+              const P& positions) const {
     auto [c, s] = rotation_.angles(positions + offset_);
     const auto d = offset(PAIRS, 0);
     Tile x = x1_.tile(batch, heads, tokens, d).load(), y = x2_.tile(batch, heads, tokens, d).load();

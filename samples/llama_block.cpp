@@ -111,16 +111,16 @@ Doubles norm(const Tensor<float, 1>& device_gamma, Doubles x) {
     x[i] *= factor * gamma.data()[i];
   return x;
 }
-void turn(Doubles& x, std::int64_t position) {
+void rotate(Doubles& x, std::int64_t position) {
   const auto half = static_cast<std::size_t>(width / 2);
   for (std::size_t head = 0; head < x.size(); head += 2 * half)
     for (std::size_t j = 0; j < half; ++j) {
       const double angle = static_cast<double>(position) *
                            std::pow(theta, -static_cast<double>(j) / static_cast<double>(half));
       double &first = x[head + j], &second = x[head + j + half];
-      const double turned = first * std::cos(angle) - second * std::sin(angle);
+      const double rotated = first * std::cos(angle) - second * std::sin(angle);
       second = second * std::cos(angle) + first * std::sin(angle);
-      first = turned;
+      first = rotated;
     }
 }
 
@@ -132,7 +132,7 @@ void compare(samples::Error& error, const Weights& w, const Cache& cache, const 
   const std::int64_t capacity = keys.extent(2);
   const Doubles in(x, x + hidden), normed = norm(w.norm, in);
   Doubles q = product(w.q, normed), k = product(w.k, normed), v = product(w.v, normed);
-  turn(q, position), turn(k, position);
+  rotate(q, position), rotate(k, position);
   for (std::int64_t i = 0; i < key_heads * width; ++i) {
     const std::int64_t at = (i / width * capacity + position) * width + i % width;
     error.add(keys.data()[at], k[static_cast<std::size_t>(i)]);

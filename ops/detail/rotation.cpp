@@ -26,7 +26,7 @@ RotaryParts split_heads(const Array& x, RotaryPairs pairs, std::int64_t width) {
 std::int64_t check_rotary(const Checks& check, const RotaryOptions& options, std::int64_t head_size) {
   const std::int64_t width = options.width ? options.width : head_size;
   check.that(width >= 0 && width % 2 == 0 && width <= head_size,
-             "the width that is turned must be even and at most the head size; set .width");
+             "the width that is rotated must be even and at most the head size; set .width");
   check.that(options.cos.given() == options.sin.given(), "cos and sin are one table each; give both or none");
   if (options.cos.given()) {
     for (const Argument& table : {Argument{"cos", options.cos.array()}, {"sin", options.sin.array()}}) {
@@ -34,7 +34,7 @@ std::int64_t check_rotary(const Checks& check, const RotaryOptions& options, std
       check.rank(table, 2);
     }
     check.same_extents({"cos", options.cos.array()}, {"sin", options.sin.array()});
-    check.equal("the columns of cos and half of the width that is turned", options.cos.array().extents[1],
+    check.equal("the columns of cos and half of the width that is rotated", options.cos.array().extents[1],
                 width / 2);
   } else {
     check.that(std::isfinite(options.theta) && options.theta > 0, "theta must be finite and above 0");

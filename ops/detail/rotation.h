@@ -19,7 +19,7 @@ KILN_DIM(REST);
 // An option of kernels: the angles come from tables.
 inline constexpr std::uint32_t rotary_tables = 1;
 
-// Takes cos and sin, or the exponent of the second pair, and the direction (1, or -1 to turn back) from the
+// Takes cos and sin, or the exponent of the second pair, and the direction (1, or -1 to rotate back) from the
 // parameters at `next`.
 template <class A> class Rotation {
 public:
@@ -40,8 +40,9 @@ public:
       return state(Tile(cos_->at(position, pair).load()),
                    Tile(sin_->at(position, pair).load() * *direction_));
     // The angle is reduced in f64, because an f32 does not hold those of distant positions.
-    Tile turns = cast<double>(position) * exp2(cast<double>(pair) * *exponent_) * (0.5 / std::numbers::pi);
-    Tile angle = cast<A>(turns - round(turns)) * A(2 * std::numbers::pi);
+    Tile revolutions =
+        cast<double>(position) * exp2(cast<double>(pair) * *exponent_) * (0.5 / std::numbers::pi);
+    Tile angle = cast<A>(revolutions - round(revolutions)) * A(2 * std::numbers::pi);
     return state(Tile(cos(angle)), Tile(sin(angle) * *direction_));
   }
 
@@ -51,7 +52,7 @@ private:
   std::optional<Scalar<A>> direction_;
 };
 
-// The parts of heads: the first and the second elements of the pairs, and those that are not turned.
+// The parts of heads: the first and the second elements of the pairs, and those that are not rotated.
 struct RotaryParts {
   Array first, second, rest;
 };

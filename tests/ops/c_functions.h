@@ -297,26 +297,26 @@ private:
                           .batch_invariant = true});
         });
     auto angles = input<float>(std::array{queries, width / 2});
-    auto turned = result<bf16>(std::array{heads, queries, width});
+    auto rotated = result<bf16>(std::array{heads, queries, width});
     add(
-        "kiln_rotary", {q, turned, angles, angles},
+        "kiln_rotary", {q, rotated, angles, angles},
         [](const Tensors& t) {
           KilnRotaryOptions o = KILN_ROTARY_DEFAULTS;
           o.cos = t[2], o.sin = t[3];
           return kiln_rotary(t[0], t[1], &o);
         },
-        [=](Stream& s) { ops::rotary(s, q, turned, {.cos = angles, .sin = angles}); });
+        [=](Stream& s) { ops::rotary(s, q, rotated, {.cos = angles, .sin = angles}); });
     auto positions =
         input<std::int64_t>(std::array{queries}, [](Random& r, auto) { return r.integer(0, 99); });
     add(
-        "kiln_rotary_backward", {q, turned, positions},
+        "kiln_rotary_backward", {q, rotated, positions},
         [](const Tensors& t) {
           KilnRotaryOptions o = KILN_ROTARY_DEFAULTS;
           o.pairs = "interleaved", o.width = 8, o.theta = 500, o.positions = t[2], o.offset = 3;
           return kiln_rotary_backward(t[0], t[1], &o);
         },
         [=](Stream& s) {
-          ops::rotary_backward(s, q, turned,
+          ops::rotary_backward(s, q, rotated,
                                {.pairs = ops::RotaryPairs::interleaved,
                                 .width = 8,
                                 .theta = 500,
@@ -341,7 +341,7 @@ private:
     auto k = input<float>(std::array{batch, key_heads, width}),
          v = input<float>(std::array{batch, key_heads, width});
     auto q = input<float>(std::array{batch, heads, width}),
-         turned = result<float>(std::array{batch, heads, width}),
+         rotated = result<float>(std::array{batch, heads, width}),
          o = result<float>(std::array{batch, heads, width});
     auto lse = result<float>(std::array{batch, heads});
     const auto paged = [](const Tensors& t, std::size_t first) {
@@ -357,7 +357,7 @@ private:
                     .key_scales = key_scales,
                     .value_scales = value_scales};
     add(
-        "kiln_cache_append", {k, v, lengths, keys, values, q, turned},
+        "kiln_cache_append", {k, v, lengths, keys, values, q, rotated},
         [](const Tensors& t) {
           KilnKeyValueCache c = KILN_KEY_VALUE_CACHE_DEFAULTS;
           c.keys = t[3], c.values = t[4];
@@ -369,7 +369,7 @@ private:
         },
         [=](Stream& s) {
           ops::cache_append(s, k, v, lengths, whole_cache,
-                            {.rotary = ops::RotaryOptions{.offset = 1}, .q = q, .rotated_q = turned});
+                            {.rotary = ops::RotaryOptions{.offset = 1}, .q = q, .rotated_q = rotated});
         });
     add(
         "kiln_cache_append", {k, v, lengths, key_pages, value_pages, blocks, key_scales, value_scales},

@@ -192,10 +192,10 @@ private:
         std::array{s_.batches},
         [most = std::max<std::int64_t>(0, pages * page - 1)](Random& r, auto) { return r.integer(0, most); });
     auto k = input<float>(token), v = input<float>(token), q = input<float>(query),
-         turned = result<float>(query), o = result<float>(query);
+         rotated = result<float>(query), o = result<float>(query);
     add("cache_append", [=](Stream& s) {
       ops::cache_append(s, k, v, lengths, {.keys = keys, .values = values},
-                        {.rotary = ops::RotaryOptions{}, .q = q, .rotated_q = turned});
+                        {.rotary = ops::RotaryOptions{}, .q = q, .rotated_q = rotated});
     });
     add("cache_append to pages", [=](Stream& s) {
       ops::cache_append(s, k, v, lengths, {.keys = key_pages, .values = value_pages, .blocks = blocks});

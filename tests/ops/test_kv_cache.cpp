@@ -13,7 +13,7 @@ constexpr double angles = 64; // the rounding error of angles is that of such nu
 
 // A random problem. The place of a token of the cache is (page, slot).
 template <class T, class C> struct Problem {
-  bool paged, turned, interleaved, queries;
+  bool paged, rotates, interleaved, queries;
   std::int64_t batches, key_heads, group, tokens, width, values, part, page_size, sequence_pages, capacity;
   Strided<T, 4> k, v, q, rotated;
   Strided<C, 4> keys, cached_values;
@@ -22,8 +22,8 @@ template <class T, class C> struct Problem {
   Strided<std::int32_t, 2> blocks;
 
   explicit Problem(Random& r)
-      : paged(r.integer(0, 1)), turned(r.integer(0, 2) > 0), interleaved(r.integer(0, 1)),
-        queries(turned && r.integer(0, 1)), batches(r.integer(1, 3)), key_heads(r.integer(1, 3)),
+      : paged(r.integer(0, 1)), rotates(r.integer(0, 2) > 0), interleaved(r.integer(0, 1)),
+        queries(rotates && r.integer(0, 1)), batches(r.integer(1, 3)), key_heads(r.integer(1, 3)),
         group(r.integer(1, 3)), tokens(r.integer(1, 9)), width(2 * r.integer(1, 20)),
         values(r.integer(1, 30)), part(r.integer(0, 1) ? width : 2 * r.integer(1, width / 2)),
         page_size(paged ? r.integer(1, 7) : 30), sequence_pages(paged ? 30 / page_size : 1),
@@ -42,7 +42,7 @@ template <class T, class C> struct Problem {
 
   std::string text() const {
     return "k " + k.layout() + "; v " + v.layout() + "; keys " + keys.layout() + "; values " +
-           cached_values.layout() + (turned ? ", turned" : "");
+           cached_values.layout() + (rotates ? ", rotated" : "");
   }
   // The token that the call wrote to a place of the cache, or -1.
   std::pair<std::int64_t, std::int64_t> token(std::int64_t page, std::int64_t slot) const {
@@ -54,9 +54,9 @@ template <class T, class C> struct Problem {
         }
     return {0, -1};
   }
-  // Element e of a head that is turned, of which at(i) is element i.
-  template <class F> double turn(const F& at, std::int64_t position, std::int64_t e) const {
-    if (!turned || e >= part) return at(e);
+  // Element e of a head that is rotated, of which at(i) is element i.
+  template <class F> double rotate(const F& at, std::int64_t position, std::int64_t e) const {
+    if (!rotates || e >= part) return at(e);
     const std::int64_t half = part / 2, pair = interleaved ? e / 2 : e % half;
     const bool second = interleaved ? e % 2 : e >= half;
     const double angle = static_cast<double>(position) *
@@ -65,11 +65,11 @@ template <class T, class C> struct Problem {
     return second ? y * std::cos(angle) + x * std::sin(angle) : x * std::cos(angle) - y * std::sin(angle);
   }
   double key(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t e) const {
-    return turn([&](auto i) { return k(b, h, t, i); }, t + static_cast<std::int64_t>(lengths(b)), e);
+    return rotate([&](auto i) { return k(b, h, t, i); }, t + static_cast<std::int64_t>(lengths(b)), e);
   }
   ops::AppendOptions options() const {
     ops::AppendOptions o;
-    if (turned)
+    if (rotates)
       o.rotary =
           ops::RotaryOptions{.pairs = interleaved ? ops::RotaryPairs::interleaved : ops::RotaryPairs::halves,
                              .width = part,
@@ -94,7 +94,8 @@ template <class T, class C> struct Problem {
       rotated.check(
           tolerance<T>(),
           [&](auto b, auto h, auto t, auto e) {
-            return turn([&](auto i) { return q(b, h, t, i); }, t + static_cast<std::int64_t>(lengths(b)), e);
+            return rotate([&](auto i) { return q(b, h, t, i); }, t + static_cast<std::int64_t>(lengths(b)),
+                          e);
           },
           angles);
   }

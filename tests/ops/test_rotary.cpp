@@ -8,7 +8,7 @@ using namespace kiln::test;
 
 namespace {
 
-struct Turned {
+struct Rotated {
   std::int64_t width;
   bool interleaved;
   std::function<double(std::int64_t pair, std::int64_t position)> cos, sin;
@@ -25,7 +25,7 @@ struct Turned {
   }
 };
 
-Turned by_theta(std::int64_t width, bool interleaved, double theta) {
+Rotated by_theta(std::int64_t width, bool interleaved, double theta) {
   const auto angle = [=](std::int64_t pair, std::int64_t position) {
     return static_cast<double>(position) *
            std::pow(theta, -2 * static_cast<double>(pair) / static_cast<double>(width));
@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("rotary embedding and its gradient, in place too", "", float,
     options.width = size == 2 * half ? 0 : 2 * half;
     options.theta = random.integer(0, 1) ? 10000 : 500000;
     options.offset = random.integer(0, 1) ? 0 : random.integer(-100, 1000000);
-    Turned turned = by_theta(2 * half, options.pairs == ops::RotaryPairs::interleaved, options.theta);
+    Rotated rotated = by_theta(2 * half, options.pairs == ops::RotaryPairs::interleaved, options.theta);
     INFO("x " << x.layout() << "; y " << y.layout() << "; offset " << options.offset << ", half " << half);
     on_test_device(
         [&](Stream& s, auto x, auto y, auto back, auto in_place) {
@@ -62,14 +62,14 @@ TEMPLATE_TEST_CASE("rotary embedding and its gradient, in place too", "", float,
         },
         x.view, y.view, back.view, in_place.view);
     const auto expected = [&](auto b, auto h, auto t, auto e) {
-      return turned([&](auto i) { return x(b, h, t, i); }, t + options.offset, e);
+      return rotated([&](auto i) { return x(b, h, t, i); }, t + options.offset, e);
     };
     // In f64, the angle has the rounding error of a number as large as the position.
     const bool wide = std::is_same_v<TestType, double>;
     const double largest = wide ? static_cast<double>(std::abs(options.offset) + tokens) * 4 : 4;
     y.check(tolerance<TestType>(), expected, largest);
     in_place.check(tolerance<TestType>(), expected, largest);
-    turned.direction = -1;
+    rotated.direction = -1;
     back.check(tolerance<TestType>(), expected, largest);
   }
 }
@@ -96,9 +96,9 @@ TEST_CASE("rotary embedding at positions and with angles from tensors, of any ra
                     {.width = width, .theta = 100, .positions = of_heads.select(4, 0), .offset = 9});
       },
       x.view, y.view, by_head.view, positions.view, of_heads.view, c.view, s.view);
-  const Turned by_table{width, true, [&](auto j, auto p) { return c(p, j); },
-                        [&](auto j, auto p) { return s(p, j); }};
-  const Turned turned = by_theta(width, false, 100);
+  const Rotated by_table{width, true, [&](auto j, auto p) { return c(p, j); },
+                         [&](auto j, auto p) { return s(p, j); }};
+  const Rotated rotated = by_theta(width, false, 100);
   y.check(
       tolerance<float>(),
       [&](auto i, auto j, auto k, auto l, auto e) {
@@ -109,8 +109,8 @@ TEST_CASE("rotary embedding at positions and with angles from tensors, of any ra
   by_head.check(
       tolerance<float>(),
       [&](auto i, auto j, auto k, auto l, auto e) {
-        return turned([&](auto n) { return x(i, j, k, l, n); },
-                      static_cast<std::int64_t>(of_heads(0, j, k, l, 0)) + 9, e);
+        return rotated([&](auto n) { return x(i, j, k, l, n); },
+                       static_cast<std::int64_t>(of_heads(0, j, k, l, 0)) + 9, e);
       },
       4);
 }
@@ -164,7 +164,7 @@ TEST_CASE("rotary takes vectors and empty tensors, and refuses widths, tables an
   CHECK_THROWS_WITH(ops::rotary(stream, x, y, {.cos = c}), Catch::Contains("give both or none"));
   CHECK_THROWS_WITH(
       ops::rotary(stream, x, y, {.cos = c, .sin = c}),
-      Catch::Contains("the columns of cos and half of the width that is turned differ: 3 != 5"));
+      Catch::Contains("the columns of cos and half of the width that is rotated differ: 3 != 5"));
   CHECK_THROWS_WITH(ops::rotary(stream, x, y, {.theta = 0}), Catch::Contains("theta must be"));
   CHECK_THROWS_WITH(ops::rotary(stream, x, y, {.positions = p}),
                     Catch::Contains("positions is of f32; pass i32"));
