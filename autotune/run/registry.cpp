@@ -140,8 +140,7 @@ Task make_task(const TunableKernel& kernel, const std::string& dtype, const std:
   task.layouts = example.layouts;
   for (const cli::ExampleParameter& parameter : example.parameters)
     task.parameter_names.push_back(parameter.name);
-  for (const auto& word : example.arguments.words)
-    task.words.push_back(*word);
+  task.words = example.words();
   task.pointer_bytes = pointer_bytes_of(kernel, *recorded, example);
   if (kernel.grid)
     task.grid = [grid = kernel.grid, problem = task.problem](const Config& config) {

@@ -155,6 +155,13 @@ void fill_view(Example& example, const Value& arg, std::size_t first) {
 
 } // namespace
 
+std::vector<std::uint64_t> Example::words() const {
+  std::vector<std::uint64_t> words;
+  for (const auto& word : arguments.words)
+    words.push_back(word.value());
+  return words;
+}
+
 Example make_example(const ir::Kernel& kernel, const RegisteredKernel* registered,
                      const std::vector<std::string>& sizes) {
   Example example;

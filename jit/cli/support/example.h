@@ -25,6 +25,9 @@ struct Example {
   bool complete = false; // all words are known
   // For each view, the class that a launch with such a tensor would find; Unit if the extents are unknown.
   std::vector<LayoutClass> layouts;
+
+  // The packed arguments of a launch (dsl/ir/arguments.h). All of them must be known.
+  std::vector<std::uint64_t> words() const;
 };
 
 // `sizes` are those of the user, such as "M=1000" or "a=512x64". They take precedence over those of

@@ -28,17 +28,10 @@ std::vector<std::string> grid_text(const ir::Kernel& lowered, const Example& exa
   return text;
 }
 
-std::vector<std::uint64_t> words_of(const Example& complete) {
-  std::vector<std::uint64_t> words;
-  for (const auto& word : complete.arguments.words)
-    words.push_back(*word);
-  return words;
-}
-
 // Computes the grid, and evaluates `expects`, as far as the sizes are known.
 std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Example& example) {
   if (!example.complete) return {};
-  const std::vector<std::uint64_t> words = words_of(example);
+  const std::vector<std::uint64_t> words = example.words();
   ir::Expectations::compile(lowered).check(words.data());
   return ir::grid_of(lowered, words.data());
 }
@@ -115,7 +108,7 @@ Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes
   e.grid = grid_text(*lowered, e.example);
   e.programs = launch_on_paper(*lowered, e.example);
   if (registered && registered->remark && e.example.complete)
-    e.remark = registered->remark(requested.config, words_of(e.example).data());
+    e.remark = registered->remark(requested.config, e.example.words().data());
   if (!options.grid.empty() && !lowered->grid.empty())
     throw UserError("--grid " + options.grid + ": kernel " + e.name + " has a grid of its own, " +
                     e.grid.front() + " programs along axis 0; give sizes instead");
