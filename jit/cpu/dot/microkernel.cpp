@@ -1,5 +1,6 @@
-// Emits the microkernel: a K loop whose accumulators are phis, and the store of a whole or ragged tile.
+// Emits the microkernel: a K loop whose accumulators are phis.
 #include <algorithm>
+#include <kiln/jit/cpu/dot/c_tile.h>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/tuning.h>
@@ -61,9 +62,6 @@ struct Microkernel {
     c_align = llvm::Align(static_cast<std::uint64_t>(size_of(plan.accumulator)));
     ab_align = plan.group() > 1 ? llvm::Align(static_cast<std::uint64_t>(4 / plan.group())) : c_align;
   }
-
-  bool float_accumulator() const { return plan.accumulator != DType::I32; }
-  Value* add(Value* x, Value* y) { return float_accumulator() ? b.CreateFAdd(x, y) : b.CreateAdd(x, y); }
 
   // Sums of two products each, for targets without the multiply-add-pairs instruction.
   Value* i16_pair_products(Value* x, Value* y) {
@@ -211,22 +209,6 @@ struct Microkernel {
     return sums;
   }
 
-  // Prefetches the tile of C. Rows of C that are not whole lines apart end in one more line, which is half of
-  // the lines of a tile this narrow: prefetching it too takes 7 to 10 % off 1000 cubed (Zen 3).
-  void prefetch_tile(Value* c, Value* c_stride) {
-    const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
-    for (int r = 0; r < plan.mr; ++r) {
-      Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
-      auto prefetch = [&](int column) {
-        Value* at = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(column));
-        prefetch_line(b, at, Cache::L1);
-      };
-      for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
-        prefetch(j);
-      if (plan.blocks_rows) prefetch(plan.nr() - 1);
-    }
-  }
-
   void build(llvm::Function* f) {
     Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
     Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
@@ -235,8 +217,7 @@ struct Microkernel {
     const auto rows = static_cast<unsigned>(plan.mr), vectors = static_cast<unsigned>(plan.vectors);
     const auto lanes = static_cast<unsigned>(plan.lanes);
 
-    llvm::AllocaInst* spill = b.CreateAlloca(c_vector, b.getInt64(rows * vectors));
-    spill->setAlignment(llvm::Align(64));
+    CTile to(b, plan, c, c_stride, m, n);
 
     // A short tile computes its last row again in place of the missing rows, and does not store those.
     llvm::SmallVector<Value*, 8> row_pointers;
@@ -258,7 +239,7 @@ struct Microkernel {
 
     State first{b.getInt64(0), panel, repeated(start, rows)};
     if (plan.begins_with_c()) {
-      first.sums = old_sums(first.sums, accumulate, c, c_stride, m, n, spill);
+      first.sums = to.load(first.sums, accumulate);
       accumulate = b.getFalse();
     }
     auto one_step = [&](const State& at) {
@@ -280,7 +261,7 @@ struct Microkernel {
     auto to_the_end = [&](const State& from, Value* end) {
       return loop(from, "k.loop", [&](const State& at) { return one_step(at); }, end);
     };
-    if (!plan.streams_b()) prefetch_tile(c, c_stride);
+    if (!plan.streams_b()) to.prefetch();
     // The hardware prefetches packed rows, and blocked rows are in L2: prefetching them costs 2 to 4 %.
     const bool prefetches_next_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.slow_l2;
     State last;
@@ -312,77 +293,8 @@ struct Microkernel {
           },
           k);
     }
-    const llvm::SmallVector<Value*, 32>& next_sums = last.sums;
-
-    Value* whole = b.CreateAnd(b.CreateICmpEQ(m, b.getInt64(rows)), b.CreateICmpEQ(n, b.getInt64(plan.nr())));
-    emit_if_else(
-        b, whole,
-        [&] {
-          emit_if_else(
-              b, accumulate, [&] { store_whole(c, c_stride, next_sums, true); },
-              [&] { store_whole(c, c_stride, next_sums, false); });
-        },
-        [&] {
-          for (unsigned i = 0; i < rows * vectors; ++i)
-            b.CreateAlignedStore(next_sums[i], b.CreateConstGEP1_64(c_vector, spill, i), llvm::Align(16));
-          store_ragged(c, c_stride, spill, m, n, accumulate);
-        });
+    to.store(last.sums, accumulate);
     b.CreateRetVoid();
-  }
-
-  // The sums so far, from C if `accumulate`. Rows beyond m repeat the last one.
-  llvm::SmallVector<Value*, 32> old_sums(llvm::ArrayRef<Value*> zeros, Value* accumulate, Value* c,
-                                         Value* c_stride, Value* m, Value* n, Value* spill) {
-    llvm::SmallVector<Value*, 32> sums;
-    llvm::BasicBlock *before = b.GetInsertBlock(), *loads = new_block(b, "c.load"), *done = new_block(b, "c");
-    b.CreateCondBr(accumulate, loads, done);
-    b.SetInsertPoint(loads);
-    if (plan.target.has_masks())
-      load_masked(sums, c, c_stride, m, n);
-    else
-      load_by_element(sums, c, c_stride, m, n, spill);
-    llvm::BasicBlock* loaded = b.GetInsertBlock();
-    b.CreateBr(done);
-    b.SetInsertPoint(done);
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      llvm::PHINode* phi = b.CreatePHI(c_vector, 2);
-      phi->addIncoming(zeros[i], before);
-      phi->addIncoming(sums[i], loaded);
-      sums[i] = phi;
-    }
-    return sums;
-  }
-
-  void load_masked(llvm::SmallVector<Value*, 32>& sums, Value* c, Value* c_stride, Value* m, Value* n) {
-    Value* last_row = b.CreateSub(m, b.getInt64(1));
-    for (int r = 0; r < plan.mr; ++r) {
-      Value* row =
-          row_of(c, c_element, c_stride, smin(b, b.getInt64(static_cast<std::uint64_t>(r)), last_row));
-      for (int v = 0; v < plan.vectors; ++v) {
-        Value* mask = lanes_below(b, b.CreateSub(n, b.getInt64(v * plan.lanes)), plan.lanes);
-        Value* address = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(v * plan.lanes));
-        sums.push_back(
-            b.CreateMaskedLoad(c_vector, address, c_align, mask, llvm::Constant::getNullValue(c_vector)));
-      }
-    }
-  }
-
-  // Copies the elements to `spill`, since vectors would reach beyond a ragged tile.
-  void load_by_element(llvm::SmallVector<Value*, 32>& sums, Value* c, Value* c_stride, Value* m, Value* n,
-                       Value* spill) {
-    const int size = plan.mr * plan.nr() * size_of(plan.accumulator);
-    b.CreateMemSet(spill, b.getInt8(0), static_cast<std::uint64_t>(size), llvm::Align(16));
-    emit_for(b, b.getInt64(0), m, 1, [&](Value* r) {
-      Value *from = row_of(c, c_element, c_stride, r),
-            *to = row_of(spill, c_element, b.getInt64(plan.nr()), r);
-      emit_for(b, b.getInt64(0), n, 1, [&](Value* j) {
-        Value* x = b.CreateAlignedLoad(c_element, b.CreateGEP(c_element, from, j), c_align);
-        b.CreateAlignedStore(x, b.CreateGEP(c_element, to, j), c_align);
-      });
-    });
-    for (int i = 0; i < plan.mr * plan.vectors; ++i)
-      sums.push_back(b.CreateAlignedLoad(
-          c_vector, b.CreateConstGEP1_64(c_vector, spill, static_cast<std::uint64_t>(i)), llvm::Align(16)));
   }
 
   // Prefetches rows of B. They come from memory, pages apart, where the hardware does not prefetch; or from
@@ -397,62 +309,6 @@ struct Microkernel {
       for (std::int64_t j = 0; j < plan.nr(); j += step)
         prefetch_line(b, b.CreateConstGEP1_64(b_element, ahead, static_cast<std::uint64_t>(j)), into);
     }
-  }
-
-  void store_whole(Value* c, Value* c_stride, llvm::ArrayRef<Value*> sums, bool accumulate) {
-    Value* row = c;
-    for (int r = 0; r < plan.mr; ++r) {
-      for (int v = 0; v < plan.vectors; ++v) {
-        Value* address = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(v * plan.lanes));
-        Value* sum = sums[static_cast<std::size_t>(r * plan.vectors + v)];
-        if (accumulate) sum = add(b.CreateAlignedLoad(c_vector, address, c_align), sum);
-        b.CreateAlignedStore(sum, address, c_align);
-      }
-      row = b.CreateGEP(c_element, row, c_stride);
-    }
-  }
-
-  void store_ragged(Value* c, Value* c_stride, Value* spill, Value* m, Value* n, Value* accumulate) {
-    const bool masked = plan.target.has_masks();
-    llvm::SmallVector<Value*, 8> masks;
-    for (int v = 0; masked && v < plan.vectors; ++v)
-      masks.push_back(lanes_below(b, b.CreateSub(n, b.getInt64(v * plan.lanes)), plan.lanes));
-    emit_for(b, b.getInt64(0), m, 1, [&](Value* r) {
-      Value* c_row = row_of(c, c_element, c_stride, r);
-      Value* spill_row = row_of(spill, c_element, b.getInt64(plan.nr()), r);
-      if (!masked) return store_ragged_row(c_row, spill_row, n, accumulate);
-      for (int v = 0; v < plan.vectors; ++v) {
-        const auto offset = static_cast<std::uint64_t>(v * plan.lanes);
-        Value* mask = masks[static_cast<std::size_t>(v)];
-        Value* address = b.CreateConstGEP1_64(c_element, c_row, offset);
-        Value* sum =
-            b.CreateAlignedLoad(c_vector, b.CreateConstGEP1_64(c_element, spill_row, offset), c_align);
-        Value* old_mask = b.CreateSelect(accumulate, mask, llvm::Constant::getNullValue(mask->getType()));
-        Value* old = b.CreateMaskedLoad(c_vector, address, c_align, old_mask, minus_zero());
-        b.CreateMaskedStore(add(old, sum), address, c_align, mask);
-      }
-    });
-  }
-
-  // The value to which an overwritten element is added: -0.0 leaves every float unchanged, while +0.0 would
-  // turn -0.0 into +0.0.
-  llvm::Constant* minus_zero() {
-    return float_accumulator() ? llvm::ConstantFP::getNegativeZero(c_vector)
-                               : llvm::Constant::getNullValue(c_vector);
-  }
-
-  void store_ragged_row(Value* c_row, Value* spill_row, Value* n, Value* accumulate) {
-    emit_for(b, b.getInt64(0), n, 1, [&](Value* j) {
-      Value* address = b.CreateGEP(c_element, c_row, j);
-      Value* sum = b.CreateAlignedLoad(c_element, b.CreateGEP(c_element, spill_row, j), c_align);
-      emit_if_else(
-          b, accumulate,
-          [&] {
-            b.CreateAlignedStore(add(b.CreateAlignedLoad(c_element, address, c_align), sum), address,
-                                 c_align);
-          },
-          [&] { b.CreateAlignedStore(sum, address, c_align); });
-    });
   }
 };
 

@@ -62,7 +62,7 @@ void KernelEmitter::finish_array_sums() {
 }
 
 // The copy to which an atomic operation may add; null: there is none.
-const KernelEmitter::OwnCopy* KernelEmitter::own_copy(const ir::Op& atomic) const {
+const OwnCopy* KernelEmitter::own_copy(const ir::Op& atomic) const {
   const auto array = array_sums_.array_of.find(&atomic);
   return array == array_sums_.array_of.end() ? nullptr : &own_copies_.at(array->second);
 }

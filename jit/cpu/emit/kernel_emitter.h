@@ -10,6 +10,7 @@
 #include <kiln/dsl/ir/evaluate_tiles.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/emit/emitter_state.h>
 #include <kiln/jit/cpu/emit/nest.h>
 #include <kiln/jit/cpu/emit/outline.h>
 #include <kiln/jit/cpu/facts/array_sums.h>
@@ -33,17 +34,6 @@ struct EmitOptions {
   bool debug = false;                                           // emit asserts and bounds checks
   bool line_info = false;                                       // emit DWARF lines of the user's source
   std::int64_t deferred_columns = tuning::min_deferred_columns; // as in CompileOptions
-};
-
-// The properties of a parameter that is a view, as LLVM values that are loaded once per call of the entry
-// point.
-struct ViewFacts {
-  llvm::Value* data = nullptr;
-  Values extents, strides;
-  // The following are created when they are first needed.
-  llvm::Value *low = nullptr, *high = nullptr; // the bytes that it spans, as integers
-  llvm::Value* streams = nullptr;              // whether stores to it bypass the caches
-  llvm::Value* ahead = nullptr;                // how many bytes ahead a loop prefetches it
 };
 
 class KernelEmitter {
@@ -160,12 +150,6 @@ private:
   bool is_only_multiplied_as_bf16(const ir::Value* v) const;
 
   // prefetch.cpp: prefetches of what loads read next
-  struct Prefetches {
-    int nest = 0;  // nests that read the tile before the one that prefetches; 0: that is the first
-    int scope = 0; // the scope of that nest
-    bool by_all = false, by_one = false; // whether all nests that read it prefetch, or one; with a fast L3
-    std::vector<llvm::WeakVH> calls;
-  };
   void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
   void prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access);
   bool prefetches_tile_below(const Nest& nest, const ir::Op& load);
@@ -260,20 +244,6 @@ private:
   llvm::Value* vector_end(Nest& nest, llvm::Value* first, std::int64_t most, std::int64_t step);
 
   // deferral.cpp: the last store of a program, carried out during the next program
-  struct Deferral {
-    const ir::Op* store = nullptr; // the store that is deferred; null: none
-    llvm::Function* body = nullptr;
-    llvm::Value *position = nullptr, *end = nullptr; // stack slots: the columns that are still to be stored
-    llvm::Value* half = nullptr;                     // stack slot: where this program's scratch begins
-    llvm::Instruction* half_bytes = nullptr;         // placeholder of a constant that is known at the end
-    llvm::Instruction* before_store = nullptr;
-    struct Host { // a vector loop that every program executes
-      llvm::PHINode* index;
-      std::int64_t step, lanes;
-      std::size_t instructions;
-    };
-    std::vector<Host> hosts;
-  };
   const ir::Op* deferrable_store() const;
   void prepare_deferral();
   void choose_scratch();
@@ -338,12 +308,6 @@ private:
                             llvm::Value* operand);
 
   // array_sums.cpp: sums into a thread's own copy of an array
-  struct OwnCopy {
-    Buffer buffer;
-    llvm::Value* used = nullptr;  // i1: sums are added to the copy
-    llvm::Value* bytes = nullptr; // of the copy; 0 if it is not used
-    llvm::Value* array = nullptr; // the lowest address of the array
-  };
   void prepare_array_sums();
   void finish_array_sums();
   const OwnCopy* own_copy(const ir::Op& atomic) const;
@@ -461,13 +425,7 @@ private:
   llvm::Value *whole_scratch_ = nullptr, *scratch_ = nullptr; // the worker's scratch, and this program's
   llvm::Value* program_ = nullptr;
   Values coordinates_, grid_;
-  struct Group {                   // a group of programs that share products
-    Values size;                   // largest number of programs along each axis of the grid
-    std::vector<Buffer> sums;      // of the whole group, one for each product
-    std::vector<Buffer> parts;     // this program's parts of them
-    llvm::Value* stored = nullptr; // i1: the sums are added up in the view to which the kernel stores them
-    llvm::Value* shared = nullptr; // i1: the current programs share their sums; null: all programs do
-  } group_;
+  ProgramGroup group_;
   unsigned shared_along_ = 0; // axes of the grid along which the programs of a group share the current tile
   std::int64_t scratch_bytes_ = 0;
   bool streams_ = false; // some store may bypass the caches
