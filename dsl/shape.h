@@ -343,11 +343,9 @@ auto flatten(const X& x) {
 // The precision with which dot multiplies f32 operands; it has no effect on other dtypes. A device may always
 // be more precise than required.
 //
-//   ieee    full f32 products, the default;
-//   tf32    operands are rounded to 10 bits of mantissa, the TF32 format of tensor cores;
-//   bf16x3  each operand is the sum of two bf16 numbers, and the smallest of the four products is left out;
-//           devices compute this as ieee so far.
-enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
+//   ieee  full f32 products, the default;
+//   tf32  operands are rounded to 10 bits of mantissa, the TF32 format of tensor cores.
+enum class Precision : std::uint8_t { ieee, tf32 };
 
 // The order in which dot adds the products that make up one element of its result.
 //
@@ -359,7 +357,7 @@ enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
 enum class SumOrder : std::uint8_t { any, fixed };
 
 namespace detail {
-inline constexpr const char* precision_names[] = {"ieee", "tf32", "bf16x3"};
+inline constexpr const char* precision_names[] = {"ieee", "tf32"};
 inline constexpr const char* sum_order_names[] = {nullptr, "fixed"}; // null: the attribute is left out
 
 template <class A, class B> struct DotShape {

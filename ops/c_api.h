@@ -65,7 +65,7 @@ typedef struct {
   const char* activation; /* "none", "relu", "gelu" or "silu"; null: "none" */
   double alpha, beta;
   const DLTensor *bias, *times, *residual;
-  const char* precision; /* of products of float32: "ieee", "tf32" or "bf16x3"; null: "ieee" */
+  const char* precision; /* of products of float32: "ieee" or "tf32"; null: "ieee" */
   int64_t batch_invariant;
 } KilnMatmulOptions;
 #define KILN_MATMUL_DEFAULTS {sizeof(KilnMatmulOptions), NULL, 1, 0, NULL, NULL, NULL, NULL, 0}

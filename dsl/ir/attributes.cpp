@@ -11,7 +11,7 @@ constexpr bool required = true, optional = false;
 constexpr std::string_view rmw_kinds[] = {"add", "min", "max", "and", "or", "xor", "xchg"};
 constexpr std::string_view orders[] = {"relaxed", "acquire", "release", "acq_rel"};
 constexpr std::string_view scopes[] = {"cta", "gpu", "sys"};
-constexpr std::string_view precisions[] = {"ieee", "tf32", "bf16x3"};
+constexpr std::string_view precisions[] = {"ieee", "tf32"};
 constexpr std::string_view sum_orders[] = {"any", "fixed"};
 
 // The rules are sorted by operation, so that attributes_of can search them.

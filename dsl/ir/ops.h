@@ -165,8 +165,8 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
     "pointer tile, expected, desired, [mask] -> old value; attributes order, scope")                         \
   /* Matrix product, reductions, scans */                                                                    \
   X(Dot, "dot", Dot, -1, 1, 0, Pure,                                                                         \
-    "a [.., M, K], b [.., K, N], optional accumulator [.., M, N]; attributes precision (ieee, tf32, "        \
-    "bf16x3) for f32, sum_order (any, fixed): whether the order of sums may depend on M")                    \
+    "a [.., M, K], b [.., K, N], optional accumulator [.., M, N]; attributes precision (ieee, tf32) for "    \
+    "f32, sum_order (any, fixed): whether the order of sums may depend on M")                                \
   X(Reduce, "reduce", Collective, -1, -1, 1, Pure,                                                           \
     "n tiles of one shape -> n tiles without axis `axis`; region (a1..an, b1..bn) yields the combined n "    \
     "scalars; the combine must be associative and commutative")                                              \

@@ -122,7 +122,7 @@ void record_shapes_and_products() {
     Tile a = a_.tile(m, offset(BK, 0)).load();
     Tile b = b_.tile(offset(BK, 0), n).load();
     Tile acc = zeros<float>(BM, BN);
-    ignore(dot(a, b), dot(a, b, acc), dot(a, b, acc, Precision::tf32), dot(a, b, Precision::bf16x3));
+    ignore(dot(a, b), dot(a, b, acc), dot(a, b, acc, Precision::tf32), dot(a, b, Precision::tf32));
   });
 }
 
