@@ -206,10 +206,11 @@ typedef struct {
   const DLTensor* documents;      /* [batches, queries]: a query sees only the keys of its own document */
   const DLTensor* key_documents;  /* [batches, keys]: the documents of the keys; null: those of the queries */
   /* For ragged batches: where each sequence begins, and then where the last one ends: [sequences + 1], of
-     int32 or int64. Both or none are given. With them, bias, prefix_lengths, key_lengths and documents are
-     errors, and so are alibi_slopes and relative_bias together with align_last. */
+     int32 or int64. Both or none are given. With them, bias, prefix_lengths, key_lengths, documents and
+     key_documents are errors (begin a sequence at each document instead), and so are alibi_slopes and
+     relative_bias together with align_last. */
   const DLTensor *query_offsets, *key_offsets;
-  int64_t batch_invariant; /* for kiln_attention only */
+  int64_t batch_invariant;
 } KilnAttentionOptions;
 /* clang-format off */
 #define KILN_ATTENTION_DEFAULTS                                                                              \

@@ -43,11 +43,12 @@ ops::AttentionOptions attention_options(const CCall& call, const KilnAttentionOp
 
 ops::detail::NamedScores named_scores(const CCall& call, const KilnAttentionOptions& o) {
   const bool by_place = o.alibi_slopes || o.relative_bias;
-  if (o.query_offsets &&
-      (o.bias || o.prefix_lengths || o.key_lengths || o.documents || (by_place && o.align_last)))
+  const bool by_batch = o.bias || o.prefix_lengths || o.key_lengths || o.documents || o.key_documents;
+  if (o.query_offsets && (by_batch || (by_place && o.align_last)))
     call.refuse("query_offsets",
-                "is given with a bias, lengths, documents, or positions from the last key, which "
-                "are of batches of equal lengths; call the function once for each sequence");
+                "is given with a bias, lengths, documents, or positions from the last key, which are of "
+                "batches of equal lengths; call the function once for each sequence, or instead of documents "
+                "begin a sequence at each of them");
   return {.alibi_slopes = call.optional_input("alibi_slopes", o.alibi_slopes),
           .bias = call.optional_input("bias", o.bias),
           .relative_bias = call.optional_input("relative_bias", o.relative_bias),

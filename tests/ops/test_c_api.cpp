@@ -75,19 +75,47 @@ TEST_CASE(
   CHECK((all.bytes() == before));
 }
 
-TEST_CASE("kiln_attention refuses scores and masks of equal batches for ragged ones") {
+TEST_CASE("attention refuses named scores and masks of equal batches for ragged ones") {
   float numbers[16] = {};
   std::int32_t begins[] = {0, 1};
-  std::int64_t shape[] = {1, 1, 16}, two = 2, one = 1;
-  const DLTensor x{numbers, {kDLCPU, 0}, 3, {kDLFloat, 32, 1}, shape, nullptr, 0},
-      offsets{begins, {kDLCPU, 0}, 1, {kDLInt, 32, 1}, &two, nullptr, 0},
-      lengths{begins, {kDLCPU, 0}, 1, {kDLInt, 32, 1}, &one, nullptr, 0};
-  DLTensor y = x;
-  KilnAttentionOptions o = KILN_ATTENTION_DEFAULTS;
-  o.query_offsets = o.key_offsets = &offsets, o.key_lengths = &lengths;
-  CHECK(kiln_attention(&x, &x, &x, &y, &o) == KILN_USER_ERROR);
-  CHECK_THAT(kiln_last_error(),
-             Catch::StartsWith("kiln_attention: query_offsets is given with a bias, lengths, documents"));
+  std::int64_t shape[] = {1, 1, 16}, two = 2, ones[] = {1, 1, 1, 1};
+  const auto made = [](void* data, DLDataType dtype, int rank, std::int64_t* extents) {
+    return DLTensor{data, {kDLCPU, 0}, rank, dtype, extents, nullptr, 0};
+  };
+  const DLDataType i32{kDLInt, 32, 1}, f32{kDLFloat, 32, 1};
+  const DLTensor x = made(numbers, f32, 3, shape), offsets = made(begins, i32, 1, &two),
+                 lengths = made(begins, i32, 1, ones), documents = made(begins, i32, 2, ones),
+                 lse = made(numbers, f32, 2, shape), slopes = made(numbers, f32, 1, ones),
+                 bias = made(numbers, f32, 4, ones), relative = made(numbers, f32, 2, ones);
+  using Options = KilnAttentionOptions;
+  const std::function<void(Options&)> refused[] = {
+      [&](Options& o) { o.bias = &bias; },
+      [&](Options& o) { o.causal = 1, o.prefix_lengths = &lengths; },
+      [&](Options& o) { o.key_lengths = &lengths; },
+      [&](Options& o) { o.documents = &documents; },
+      [&](Options& o) { o.key_documents = &documents; },
+      [&](Options& o) { o.documents = o.key_documents = &documents; },
+      [&](Options& o) { o.align_last = 1, o.alibi_slopes = &slopes; },
+      [&](Options& o) { o.align_last = 1, o.relative_bias = &relative; }};
+  float written[16];
+  std::fill_n(written, 16, 7.0f);
+  DLTensor y = made(written, f32, 3, shape);
+  const std::string why =
+      ": query_offsets is given with a bias, lengths, documents, or positions from the last key, which are "
+      "of "
+      "batches of equal lengths; call the function once for each sequence, or instead of documents begin a "
+      "sequence at each of them";
+  for (const auto& set : refused) {
+    INFO("option " << &set - refused);
+    Options o = KILN_ATTENTION_DEFAULTS;
+    o.query_offsets = o.key_offsets = &offsets;
+    set(o);
+    CHECK(kiln_attention(&x, &x, &x, &y, &o) == KILN_USER_ERROR);
+    CHECK(kiln_last_error() == "kiln_attention" + why);
+    CHECK(kiln_attention_backward(&x, &x, &x, &x, &x, &lse, &y, nullptr, nullptr, &o) == KILN_USER_ERROR);
+    CHECK(kiln_last_error() == "kiln_attention_backward" + why);
+  }
+  CHECK(std::all_of(written, written + 16, [](float number) { return number == 7.0f; }));
 }
 
 TEST_CASE("the C functions work in a program of C") {
