@@ -1,5 +1,5 @@
-// Implements the backward pass of attention: its checks, configs and batches. The kernels and the algorithm are
-// in detail/attention_gradients.cpp.
+// Implements the backward pass of attention: its checks, configs and batches. The kernels and the algorithm
+// are in detail/attention_gradients.cpp.
 #include <kiln/ops/attention_backward.h>
 
 #include <kiln/ops/detail/attention_call.h>
@@ -37,10 +37,13 @@ Config with_warps(Config config, Device device) {
   if (!device.is_cpu()) config.set(num_warps = 4);
   return config;
 }
+// In a fixed order, blocks do not depend on the tokens, because the order of a GPU's products may depend on the
+// config.
 Config gradients_config(const BackwardCall& c, Device device) {
   const detail::RaggedBatches ragged(c.options);
-  return detail::attention_backward_config(device, ragged.average(c.q.extents[2]),
-                                           ragged.average(c.k.extents[2]), c.q.extents[3], c.v.extents[3]);
+  const bool fixed = (c.variant.options & option::fixed_order) != 0;
+  const auto tokens = [&](const Array& x) { return fixed ? detail::any_rows : ragged.average(x.extents[2]); };
+  return detail::attention_backward_config(device, tokens(c.q), tokens(c.k), c.q.extents[3], c.v.extents[3]);
 }
 
 void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
@@ -95,10 +98,11 @@ void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
         ragged.tiles_of_queries(c.q));
 }
 
-// Whether all gradients are computed by one kernel, whose programs own key heads. It computes five products for
-// a block, and the two kernels that have more programs seven, so that it is faster unless threads would be
-// idle for long in its last round. GPUs have more threads than key heads. Of ragged batches, only the
-// heads count, since one sequence may take almost all of the time.
+// Whether all gradients are computed by one kernel, whose programs own key heads. It computes five products
+// for a block, and the two kernels that have more programs seven, so that it is faster unless threads would
+// be idle for long in its last round. GPUs have more threads than key heads. Of ragged batches, only the
+// heads count, since one sequence may take almost all of the time. In a fixed order, either choice gives the
+// same bits: sums go on in memory where the other kernel keeps them in a tile.
 bool owns_heads(const BackwardCall& c, Device device) {
   if (!device.is_cpu() || !c.wants_dq || !c.wants_dk || !c.wants_dv) return false;
   std::int64_t programs = 1, threads = device.properties().num_threads;

@@ -5,11 +5,11 @@
 //   ops::attention_backward(stream, dout, q, k, v, o, lse, dq, dk, dv, {.causal = true});
 //
 // q, k, v, o and lse are those of the call of ops::attention (attention.h). Pass the options, the score and
-// the mask of that call here, too; the option `lse` is ignored, and `batch_invariant` promises nothing. dout
-// has the extents of o, and dq, dk and dv those of q, k and v. `{}` leaves out a gradient, which then costs
-// nothing. dk and dv are summed over the heads of q that a key head serves. The option `dsinks` is the result
-// for the gradient with respect to `sinks`. Any strides and float dtypes are allowed; lse should be of f32
-// (f64 if a tensor is of f64), because its rounding error becomes a relative error of the weights.
+// the mask of that call here, too; the option `lse` is ignored. dout has the extents of o, and dq, dk and dv
+// those of q, k and v. `{}` leaves out a gradient, which then costs nothing. dk and dv are summed over the
+// heads of q that a key head serves. The option `dsinks` is the result for the gradient with respect to
+// `sinks`. Any strides and float dtypes are allowed; lse should be of f32 (f64 if a tensor is of f64),
+// because its rounding error becomes a relative error of the weights.
 //
 // The weights are computed again from q, k and lse, so that nothing of the size queries x keys is stored. A
 // workspace holds one or two numbers for each query, and on CPUs also sums for dq. Sums are in f32 (f64 if a
@@ -17,6 +17,11 @@
 // scores to that of q (for dk) and k (for dq). Each block of a gradient is computed by one program, without
 // atomic operations, so that its bits are the same in each run. On CPUs they may depend on which gradients
 // are computed and, if there are few key heads and batches, on the number of threads.
+//
+// With .batch_invariant, the bits of dq, dk and dv of a sequence depend neither on other batches, sequences
+// and key heads, nor on the number of threads, nor on which gradients are computed. Besides, dq of a query
+// does not depend on the other queries, and dk and dv of a key depend on the other keys only through o and
+// lse, which should be results of a call with the option. dsinks is a sum over all batches.
 //
 // For ragged batches, the gradients are those of a call for each sequence; rows of tokens that belong to no
 // sequence are not written.

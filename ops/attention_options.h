@@ -35,7 +35,8 @@ struct AttentionOptions {
   Input query_offsets = {}, key_offsets = {};
   Output lse = {}; // [.., heads, queries], of any float dtype: the logarithm of the sum of exponentials
   // Whether the bits of a query's result depend only on the query, its keys and values and the other options,
-  // but not on the other queries, heads and batches, or on the number of threads. For attention only.
+  // but not on the other queries, heads and batches, or on the number of threads. For gradients, see
+  // attention_backward.h.
   bool batch_invariant = false;
   Output dsinks = {}; // for attention_backward only: the gradient with respect to sinks, which must be given
 };

@@ -50,7 +50,8 @@ ops::MatmulBackwardOptions backward_options(const CCall& call, const KilnMatmulB
           .alpha = o.alpha,
           .dbias = call.optional_output("dbias", o.dbias),
           .accumulate = o.accumulate != 0,
-          .precision = precision(call, o.precision)};
+          .precision = precision(call, o.precision),
+          .batch_invariant = o.batch_invariant != 0};
 }
 const DLTensor* dbias_of(const KilnMatmulBackwardOptions* options) {
   return options && options->size >= offsetof(KilnMatmulBackwardOptions, accumulate) ? options->dbias
@@ -73,7 +74,8 @@ ops::NormBackwardOptions backward_options(const CCall& call, const KilnNormBackw
   return {.eps = o.eps,
           .residual = call.optional_input("residual", o.residual),
           .dsum = call.optional_input("dsum", o.dsum),
-          .accumulate = o.accumulate != 0};
+          .accumulate = o.accumulate != 0,
+          .batch_invariant = o.batch_invariant != 0};
 }
 
 } // namespace

@@ -87,8 +87,9 @@ typedef struct {
   DLTensor* dbias;    /* [N], the gradient with respect to the bias; null: not computed */
   int64_t accumulate; /* 1: adds to the present contents of da, db and dbias */
   const char* precision;
+  int64_t batch_invariant; /* for da only */
 } KilnMatmulBackwardOptions;
-#define KILN_MATMUL_BACKWARD_DEFAULTS {sizeof(KilnMatmulBackwardOptions), NULL, NULL, 1, NULL, 0, NULL}
+#define KILN_MATMUL_BACKWARD_DEFAULTS {sizeof(KilnMatmulBackwardOptions), NULL, NULL, 1, NULL, 0, NULL, 0}
 /* Computes the gradients da and db, with respect to a and b, of c = activation(alpha a b + bias) from dc, the
  * gradient with respect to c. Null leaves out a result, but not all of da, db and dbias. */
 int kiln_matmul_backward(const DLTensor* a, const DLTensor* b, const DLTensor* dc, DLTensor* da, DLTensor* db,
@@ -146,8 +147,9 @@ typedef struct {
   double eps;
   const DLTensor *residual, *dsum; /* as in NormBackwardOptions of norm.h */
   int64_t accumulate;              /* 1: adds to the present contents of dgamma and dbeta */
+  int64_t batch_invariant;         /* for dx only */
 } KilnNormBackwardOptions;
-#define KILN_NORM_BACKWARD_DEFAULTS {sizeof(KilnNormBackwardOptions), 1e-5, NULL, NULL, 0}
+#define KILN_NORM_BACKWARD_DEFAULTS {sizeof(KilnNormBackwardOptions), 1e-5, NULL, NULL, 0, 0}
 /* Compute the gradients dx, dgamma and dbeta from dy, that with respect to y. Null leaves out gamma, or a
  * result. */
 int kiln_layernorm_backward(const DLTensor* x, const DLTensor* gamma, const DLTensor* dy, DLTensor* dx,

@@ -26,13 +26,11 @@ struct BackwardNames {
   const char *op, *a, *b, *dc, *da, *db;
 };
 
-// A gradient: result (+)= alpha times the sum of left right over the batches along which the result has
-// extent 1. All have the rank of c.
+// A gradient: result (+)= options.alpha times the sum of left right over the batches along which the result
+// has extent 1. All have the rank of c.
 struct ProductSum {
   Array left, right, result;
-  double alpha;
-  bool accumulate;
-  Precision precision;
+  const MatmulBackwardOptions& options;
 
   bool is_summed(int axis) const { return result.extents[axis] == 1 && left.extents[axis] != 1; }
   // The first axis of batches that is summed, or -1.
@@ -65,7 +63,11 @@ struct ProductSum {
 
   void launch(const StreamAt& at, const Array& to, double beta, const Input& residual = {}) const {
     matmul(at, Input(left), Input(right), Output(to),
-           {.alpha = alpha, .beta = beta, .residual = residual, .precision = precision});
+           {.alpha = options.alpha,
+            .beta = beta,
+            .residual = residual,
+            .precision = options.precision,
+            .batch_invariant = options.batch_invariant});
   }
 };
 
@@ -86,7 +88,7 @@ template <class F> void each_summed(const ProductSum& p, const F& body) {
 // dtype, and otherwise in memory of their own, to which the last product is added.
 void run(const StreamAt& at, const char* op, ProductSum p, DType compute) {
   if (p.result.size() == 0) return;
-  const double beta = p.accumulate ? 1 : 0;
+  const double beta = p.options.accumulate ? 1 : 0;
   std::int64_t count = 1;
   p.fold_batches();
   for (int i = 0; i < p.result.rank - 2; ++i)
@@ -190,14 +192,8 @@ void multiply_backward(const BackwardNames& names, const StreamAt& stream, const
     detail::pad_rank(x, dc.rank);
     return x;
   };
-  if (da.given())
-    run(stream, names.op,
-        {dc, detail::transposed(b), padded(da), options.alpha, options.accumulate, options.precision},
-        compute);
-  if (db.given())
-    run(stream, names.op,
-        {detail::transposed(a), dc, padded(db), options.alpha, options.accumulate, options.precision},
-        compute);
+  if (da.given()) run(stream, names.op, {dc, detail::transposed(b), padded(da), options}, compute);
+  if (db.given()) run(stream, names.op, {detail::transposed(a), dc, padded(db), options}, compute);
   const auto store = options.accumulate ? detail::Store::add : detail::Store::replace;
   if (options.dbias.given()) detail::sum_columns(stream, names.op, dc, dbias, store);
   workspace.free();

@@ -39,6 +39,9 @@ struct MatmulBackwardOptions {
   Output dbias = {};
   bool accumulate = false;               // adds to what da, db and dbias hold
   Precision precision = Precision::ieee; // of the products of f32; see matmul.h
+  // Whether the bits of a row of da are the same for any number of rows, place of the row, batch and number
+  // of threads, as in matmul. db and dbias are sums over all rows.
+  bool batch_invariant = false;
 };
 
 void matmul_backward(detail::StreamAt stream, const Input& a, const Input& b, const Input& dc,

@@ -54,6 +54,9 @@ struct NormBackwardOptions {
   // it from these; it is added to dx.
   Input residual = {}, dsum = {};
   bool accumulate = false; // adds to the present contents of dgamma and dbeta
+  // Whether the bits of a row of dx do not depend on the number of rows, as long as the strides are the same.
+  // dgamma and dbeta are sums over all rows.
+  bool batch_invariant = false;
 };
 
 // Compute the gradients dx, dgamma and dbeta with respect to x, gamma and beta from dy, that with respect to

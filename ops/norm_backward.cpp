@@ -241,9 +241,11 @@ void launch_backward(const char* op, const StreamAt& at, std::uint32_t kind, con
                           kind};
   const bool matrices =
       detail::merge_rows(op, {&x.array, &dy.array, &residual.array, &dsum.array, &dx.array});
-  const auto c = matrices ? detail::row_config(at.stream.device(), x.array.extents[0], n,
-                                               size_of(variant.compute), detail::rows_of_line(x.array))
-                          : detail::RowConfig{false, detail::strided_config(at, x.array, variant.compute)};
+  const auto c = matrices
+                     ? detail::row_config(at.stream.device(),
+                                          options.batch_invariant ? detail::any_rows : x.array.extents[0], n,
+                                          size_of(variant.compute), detail::rows_of_line(x.array))
+                     : detail::RowConfig{false, detail::strided_config(at, x.array, variant.compute)};
   const std::int64_t height = c.config.get("BM").value_or(1);
   const std::int64_t tiles =
       matrices ? (x.array.extents[0] + height - 1) / height : detail::strided_grid(x.array, c.config).x;

@@ -163,15 +163,9 @@ void launch_backward(const char* op, const detail::StreamAt& stream, const Input
     return backward_strided_kernel.launch(stream, config, variant, {y, dy, dx}, &grid);
   }
   const detail::OpArguments list{y, dy, dx};
-  std::optional<Config> config;
-  if (!options.batch_invariant)
-    config = detail::known_config("softmax_backward", stream, {y.extents[0], y.extents[1]},
-                                  {backward_kernel, variant, list});
-  if (!config)
-    config = detail::row_config(stream.stream.device(), y.extents[0], y.extents[1], size_of(variant.compute),
-                                detail::rows_of_line(y))
-                 .config;
-  backward_kernel.launch(stream, *config, variant, list);
+  const auto c = detail::known_row_config("softmax_backward", stream, y, options.batch_invariant,
+                                          {backward_kernel, variant, list});
+  backward_kernel.launch(stream, c.config, variant, list);
 }
 
 } // namespace

@@ -29,8 +29,7 @@ namespace kiln::ops {
 
 struct SoftmaxOptions {
   int axis = -1; // counts from the last axis if negative
-  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same. For
-  // softmax and log_softmax only.
+  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same.
   bool batch_invariant = false;
 };
 

@@ -97,8 +97,8 @@ template <class A> struct AttentionBackward {
     return v.tile(at.batch, key_head, at.n, offset(VALUES, 0)).load_as_stored();
   }
 
-  // The weights of a block after dropout, and the gradients of its products. Where a lambda has an infinite derivative, it is
-  // excluded by the mask a second time.
+  // The weights of a block after dropout, and the gradients of its products. Where a lambda has an infinite
+  // derivative, it is excluded by the mask a second time.
   template <class Queries, class Keys, class Values, class Dout>
   auto block(const Scores& scores, const AttentionBlock& at, bool masked, Sums sums, const Queries& queries,
              const Keys& keys, const Values& values, const Dout& gradients) const {
@@ -109,7 +109,8 @@ template <class A> struct AttentionBackward {
     Tile<A, QUERIES, KEYS> seen = s;
     if (masked) seen = where(scores.visible(at, sums), s, Scores::hidden);
     Tile<A, QUERIES, KEYS> weights = exp(seen - shift);
-    Tile<A, QUERIES, KEYS> dkept = dot_erased(gradients, trans(values), zeros<A>(QUERIES, KEYS));
+    Tile<A, QUERIES, KEYS> dkept =
+        dot_erased(gradients, trans(values), zeros<A>(QUERIES, KEYS), scores.dot_options());
     Tile<A, QUERIES, KEYS> dweights = scores.dropped(dkept, at);
     Tile<A, QUERIES, KEYS> ds = weights * (dweights - delta.tile(at.batch, at.head, at.m, one).load());
     Tile<A, QUERIES, KEYS> dproducts = scores.gradient(products, s, ds);
@@ -154,11 +155,15 @@ void add_block_of_keys(const AttentionBackward<A>& p, const AttentionScores<A>& 
                 auto [weights, ds] = p.block(scores, at, masked, along, queries, keys, values, dout);
                 Tile<A, WIDTH, KEYS> dk_next = dk_sums;
                 Tile<A, VALUES, KEYS> dv_next = dv_sums;
-                if (to.dv) dv_next = dot_erased(trans(dout), stored_as(p.dout.dtype(), weights), dv_sums);
-                if (to.dk) dk_next = dot_erased(trans(queries), stored_as(p.q.dtype(), ds), dk_sums);
+                if (to.dv)
+                  dv_next = dot_erased(trans(dout), stored_as(p.dout.dtype(), weights), dv_sums,
+                                       scores.dot_options());
+                if (to.dk)
+                  dk_next =
+                      dot_erased(trans(queries), stored_as(p.q.dtype(), ds), dk_sums, scores.dot_options());
                 if (to.dq_sums) {
                   const auto sums = to.dq_sums->tile(batch, head, at.m, offset(WIDTH, 0));
-                  sums.store(dot_erased(stored_as(p.k.dtype(), ds), keys, sums.load()));
+                  sums.store(dot_erased(stored_as(p.k.dtype(), ds), keys, sums.load(), scores.dot_options()));
                 }
                 return state(dk_next, dv_next);
               };
@@ -237,7 +242,8 @@ void queries_body(const OpVariant& v, const Handle* next) {
         const auto keys = p.keys_at(at, key_head);
         auto [weights, ds] = p.block(scores, at, masked, Scores::Sums::over_keys, queries, keys,
                                      p.values_at(at, key_head), dout);
-        return Tile<A, QUERIES, WIDTH>(dot_erased(stored_as(p.k.dtype(), ds), keys, sums));
+        return Tile<A, QUERIES, WIDTH>(
+            dot_erased(stored_as(p.k.dtype(), ds), keys, sums, scores.dot_options()));
       };
       return scores.add_visible(visible(n), add, sums);
     });
