@@ -36,7 +36,9 @@ struct NormOptions {
   // error.
   Input residual = {};
   Output sum = {};
-  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same.
+  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same, and
+  // the axes in front of the row merge to one in all of the calls, as those of contiguous tensors do, or in
+  // none.
   bool batch_invariant = false;
 };
 
@@ -54,8 +56,7 @@ struct NormBackwardOptions {
   // it from these; it is added to dx.
   Input residual = {}, dsum = {};
   bool accumulate = false; // adds to the present contents of dgamma and dbeta
-  // Whether the bits of a row of dx do not depend on the number of rows, as long as the strides are the same.
-  // dgamma and dbeta are sums over all rows.
+  // Whether the bits of a row of dx do not depend on the number of rows, under the conditions of NormOptions.
   bool batch_invariant = false;
 };
 

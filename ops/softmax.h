@@ -29,7 +29,9 @@ namespace kiln::ops {
 
 struct SoftmaxOptions {
   int axis = -1; // counts from the last axis if negative
-  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same.
+  // Whether the bits of a row do not depend on the number of rows, as long as the strides are the same, and
+  // the axes in front of the row merge to one in all of the calls, as those of contiguous tensors do, or in
+  // none.
   bool batch_invariant = false;
 };
 

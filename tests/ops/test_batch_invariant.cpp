@@ -244,6 +244,42 @@ TEMPLATE_TEST_CASE("a row of softmax and norms does not depend on its batch", ""
   }
 }
 
+TEST_CASE("a row of softmax and norms does not depend on its batch where the outer axes do not merge") {
+  Random random;
+  KILN_SEED(random);
+  for (int i = 0; i < rounds_here(8); ++i) {
+    const std::int64_t most = random.integer(3, test_device().is_cpu() ? 60 : 20),
+                       n = random.integer(1, test_device().is_cpu() ? 2500 : 300);
+    const auto x = random_tensor<float>(random, 3, most + 1, n),
+               dy = random_tensor<float>(random, 3, most + 1, n);
+    const auto gamma = random_tensor<float>(random, n);
+    auto y = Tensor<float, 3>::zeros({3, most + 1, n});
+    const int op = static_cast<int>(random.integer(0, 3));
+    const auto compute = [&](std::int64_t batches, std::int64_t rows) {
+      const auto part = [&](auto& t) { return t.view().slice(0, 0, batches).slice(1, 0, rows); };
+      on_test_device(
+          [&](Stream& s, auto x, auto gamma, auto dy, auto y) {
+            if (op == 0)
+              ops::softmax(s, x, y, {.batch_invariant = true});
+            else if (op == 1)
+              ops::rmsnorm(s, x, gamma, y, {.batch_invariant = true});
+            else if (op == 2)
+              ops::softmax_backward(s, x, dy, y, {.batch_invariant = true});
+            else
+              ops::layernorm_backward(s, x, gamma, dy, y, {}, {}, {.batch_invariant = true});
+          },
+          part(x), gamma.view(), part(dy), part(y));
+    };
+    compute(3, most);
+    const Bits expected = bits_of(y.view().slice(1, 0, most));
+    const std::int64_t batches = random.integer(2, 3), rows = random.integer(2, most);
+    INFO("op " << op << ", " << batches << " of 3 batches, " << rows << " of " << most << " rows of " << n);
+    overwrite(y.view().slice(0, 0, batches).slice(1, 0, rows));
+    compute(batches, rows);
+    CHECK((bits_of(y.view().slice(1, 0, most)) == expected));
+  }
+}
+
 // Prints a digest of batch-invariant results on the CPU, for the test below.
 TEST_CASE("digest of batch-invariant results", "[.]") {
   std::mt19937 bits(7); // the same numbers in each process
