@@ -37,12 +37,15 @@ Config with_warps(Config config, Device device) {
   if (!device.is_cpu()) config.set(num_warps = 4);
   return config;
 }
-// In a fixed order, blocks do not depend on the tokens, because the order of a GPU's products may depend on the
-// config.
+// In a fixed order, CPUs give the same bits with all blocks that are multiples of 32, the products of a step of
+// AMX, while GPUs need the same blocks for any number of tokens.
 Config gradients_config(const BackwardCall& c, Device device) {
   const detail::RaggedBatches ragged(c.options);
-  const bool fixed = (c.variant.options & option::fixed_order) != 0;
-  const auto tokens = [&](const Array& x) { return fixed ? detail::any_rows : ragged.average(x.extents[2]); };
+  const auto tokens = [&](const Array& x) {
+    const std::int64_t average = ragged.average(x.extents[2]);
+    if (!(c.variant.options & option::fixed_order)) return average;
+    return device.is_cpu() ? std::max<std::int64_t>(average, 32) : detail::any_rows;
+  };
   return detail::attention_backward_config(device, tokens(c.q), tokens(c.k), c.q.extents[3], c.v.extents[3]);
 }
 
