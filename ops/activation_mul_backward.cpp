@@ -65,7 +65,7 @@ void activation_mul_backward(detail::StreamAt stream, const Input& in_gate, cons
   const detail::OpVariant variant{detail::compute_dtype({&gate, &up, &dy, &dgate, &dup}),
                                   static_cast<std::uint32_t>(activation) |
                                       (out_gate.given() ? has_dgate : 0) | (out_up.given() ? has_dup : 0)};
-  const detail::ElementLaunch launch{op, mul_backward_kernel, mul_backward_strided,
+  const detail::ElementLaunch launch{op, "activation_mul_backward", mul_backward_kernel, mul_backward_strided,
                                      detail::MergeOrder::by_stride};
   const bool matrices = merge_elements(launch, {&gate, &up, &dy, &dgate, &dup});
   detail::OpArguments list{gate, up, dy};

@@ -39,7 +39,8 @@ void dropout(detail::StreamAt stream, const Input& in, const Output& out, const 
   const double p = options.probability;
   check.that(p >= 0 && p <= 1, "the probability must be from 0 to 1");
   const detail::OpVariant variant{detail::compute_dtype({&x, &y})};
-  const detail::ElementLaunch launch{op, dropout_kernel, dropout_strided, detail::MergeOrder::as_given};
+  const detail::ElementLaunch launch{op, "dropout", dropout_kernel, dropout_strided,
+                                     detail::MergeOrder::as_given};
   const bool matrices = merge_elements(launch, {&y, &x});
   launch_elements(launch, stream, matrices, y, variant,
                   {x,

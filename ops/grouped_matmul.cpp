@@ -3,9 +3,12 @@
 
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/groups.h>
+#include <kiln/ops/detail/heuristics.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/detail/product.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace kiln::ops {
 namespace {
@@ -87,6 +90,8 @@ void backward_b_body(const OpVariant& v, const Handle* next) {
 constinit const detail::OpKernel grouped_kernel("grouped_matmul", grouped_body);
 constinit const detail::OpKernel backward_b_kernel("grouped_matmul_backward_b", backward_b_body);
 
+} // namespace
+
 // The host does not know how many rows a group has. Heuristic for CPUs:
 //
 // 1. Tiles have as many rows as groups have on average, or twice as many if those are few, since a group of
@@ -94,8 +99,8 @@ constinit const detail::OpKernel backward_b_kernel("grouped_matmul_backward_b", 
 // 2. The fewer rows, the wider a tile, so that b is read in long runs: 8 groups of one row with 1024 x 4096
 //    matrices of f32 take 15.2 ms with 64 columns, 9.3 with 1024, and 7.0 with 4096 (one thread of Granite
 //    Rapids). Tiles are narrower where threads would have less than four each.
-Config grouped_config(Device device, DType dtype, std::int64_t rows, std::int64_t n, std::int64_t k,
-                      std::int64_t groups) {
+Config detail::grouped_matmul_config(Device device, DType dtype, std::int64_t rows, std::int64_t n,
+                                     std::int64_t k, std::int64_t groups) {
   const std::int64_t average = (rows + groups - 1) / groups;
   const std::int64_t m = rows * 4 <= groups ? 1 : average <= 4 ? 2 * average : average;
   const Config config = matmul_config(device, dtype, m, n, k);
@@ -113,11 +118,13 @@ Config grouped_config(Device device, DType dtype, std::int64_t rows, std::int64_
 // 8 groups of 4 rows with 1024 x 4096 results of f32 take 21 ms, and with steps of 16 rows 33 ms. Wide tiles
 // are faster for bf16: with 1024 rows in 8 groups of 1024 x 1024 results, 6.7 ms instead of 9.3 with 128
 // columns (one thread of Granite Rapids).
-Config backward_b_config(Device device, DType dtype, std::int64_t k, std::int64_t n, std::int64_t rows,
-                         std::int64_t groups) {
+Config detail::grouped_backward_b_config(Device device, DType dtype, std::int64_t rows, std::int64_t n,
+                                         std::int64_t k, std::int64_t groups) {
   if (device.is_cpu()) return {BM = 64, BN = n > 256 ? 512 : n > 64 ? 256 : 64, BK = 1};
   return matmul_config(device, dtype, k, n, rows / groups);
 }
+
+namespace {
 
 void check_offsets(const detail::Checks& check, const Array& offsets, std::int64_t groups, const char* of) {
   check.rank({"offsets", offsets}, 1);
@@ -158,10 +165,20 @@ void grouped_matmul(detail::StreamAt stream, const Input& a_, const Input& b_, c
       epilogue.options};
   detail::OpArguments list{a, b, offsets};
   epilogue.add_to(list, variant.compute);
-  const Config config = grouped_config(stream.stream.device(), a.dtype, rows, n, a.extents[1], groups);
-  const std::int64_t bm = *config.get("BM"), bn = *config.get("BN");
-  const Grid grid{(n + bn - 1) / bn, rows / bm + groups};
-  grouped_kernel.launch(stream, config, variant, list, &grid);
+  const std::int64_t k = a.extents[1];
+  const detail::GridRule rule{[](const std::int64_t* facts, const Config& config) {
+                                const std::int64_t bm = *config.get("BM"), bn = *config.get("BN");
+                                return Grid{(facts[1] + bn - 1) / bn, facts[0] / bm + facts[2]};
+                              },
+                              {rows, n, groups}};
+  std::optional<Config> config;
+  // Configs that were tuned differ between numbers of rows, also in the step of K.
+  if (!epilogue.has(detail::matmul_fixed_order))
+    config = detail::known_config("grouped_matmul", stream, {rows, n, k, groups},
+                                  {grouped_kernel, variant, list, nullptr, rule});
+  if (!config) config = detail::grouped_matmul_config(stream.stream.device(), a.dtype, rows, n, k, groups);
+  const Grid grid = rule.grid(*config);
+  grouped_kernel.launch(stream, *config, variant, list, &grid);
 }
 
 void grouped_matmul_backward_b(detail::StreamAt stream, const Input& a_, const Input& dc_,
@@ -189,10 +206,13 @@ void grouped_matmul_backward_b(detail::StreamAt stream, const Input& a_, const I
   detail::OpArguments list{a, dc, offsets, db};
   list.add_if(options.alpha != 1, {variant.compute, options.alpha});
   list.add_if(options.beta != 0, {variant.compute, options.beta});
-  const std::int64_t groups = std::max<std::int64_t>(db.extents[0], 1);
-  const Config config =
-      backward_b_config(stream.stream.device(), a.dtype, db.extents[1], db.extents[2], a.extents[0], groups);
-  backward_b_kernel.launch(stream, config, variant, list);
+  const std::int64_t rows = a.extents[0], k = db.extents[1], n = db.extents[2],
+                     groups = std::max<std::int64_t>(db.extents[0], 1);
+  auto config = detail::known_config("grouped_matmul_backward_b", stream, {rows, n, k, groups},
+                                     {backward_b_kernel, variant, list});
+  if (!config)
+    config = detail::grouped_backward_b_config(stream.stream.device(), a.dtype, rows, n, k, groups);
+  backward_b_kernel.launch(stream, *config, variant, list);
 }
 
 namespace {

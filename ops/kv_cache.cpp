@@ -3,6 +3,8 @@
 
 #include <kiln/ops/detail/axes.h>
 #include <kiln/ops/detail/cache.h>
+#include <kiln/ops/detail/heuristics.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/detail/rotation.h>
 #include <kiln/ops/dims.h>
 
@@ -176,20 +178,21 @@ void append_body(const OpVariant& v, const Handle* arguments) {
 
 constinit const detail::OpKernel append_kernel("cache_append", append_body);
 
-// A heuristic: key heads share the angles of a token.
-Config append_config(Device device, const Array& v, std::int64_t pairs, std::int64_t rest) {
-  const std::int64_t most = device.is_cpu() ? 1 << 13 : 1 << 11;
-  const std::int64_t width = std::max({2 * pairs + rest, v.extents[3], std::int64_t{1}});
-  const auto grown = [&](std::int64_t others, std::int64_t wanted) {
-    std::int64_t n = 1;
-    while (n < wanted && 2 * n * others <= most)
-      n *= 2;
-    return n;
-  };
-  const std::int64_t heads = grown(width, v.extents[1]);
-  Config config{HEADS = heads, TOKENS = grown(heads * width, v.extents[2]), VALUES = v.extents[3]};
-  if (pairs > 0) config.set(PAIRS = pairs);
+// The config of a call. The space of the tuner is for heads of k and v of the same width.
+Config config_of(const detail::StreamAt& at, const Array& k, const Array& v, std::int64_t turned_width,
+                 const OpVariant& variant, const detail::OpArguments& list) {
+  const std::int64_t batches = v.extents[0], heads = v.extents[1], tokens = v.extents[2],
+                     width = k.extents[3], rest = width - turned_width;
+  std::optional<Config> tile;
+  if (width == v.extents[3])
+    tile = detail::known_config("cache_append", at,
+                                {batches, heads, tokens, width, turned_width > 0 ? turned_width : width},
+                                {append_kernel, variant, list});
+  if (!tile) tile = detail::append_config(at.stream.device(), heads, tokens, std::max(width, v.extents[3]));
+  Config config{HEADS = *tile->get("HEADS"), TOKENS = *tile->get("TOKENS"), VALUES = v.extents[3]};
+  if (turned_width > 0) config.set(PAIRS = turned_width / 2);
   if (rest > 0) config.set(REST = rest);
+  if (const auto warps = tile->get("num_warps")) config.set(num_warps = *warps);
   return config;
 }
 
@@ -315,7 +318,20 @@ void cache_append(detail::StreamAt stream, const Input& k_in, const Input& v_in,
     detail::add_rotation(list, *options.rotary, width, variant.compute, 1);
     list.add(options.rotary->offset);
   }
-  append_kernel.launch(stream, append_config(stream.stream.device(), v, width / 2, rest), variant, list);
+  append_kernel.launch(stream, config_of(stream, k, v, width, variant, list), variant, list);
+}
+
+// A heuristic: key heads share the angles of a token.
+Config detail::append_config(Device device, std::int64_t heads, std::int64_t tokens, std::int64_t width) {
+  const std::int64_t most = device.is_cpu() ? 1 << 13 : 1 << 11;
+  const auto grown = [&](std::int64_t others, std::int64_t wanted) {
+    std::int64_t n = 1;
+    while (n < wanted && 2 * n * others <= most)
+      n *= 2;
+    return n;
+  };
+  const std::int64_t row = std::max<std::int64_t>(width, 1), of_heads = grown(row, heads);
+  return {HEADS = of_heads, TOKENS = grown(of_heads * row, tokens)};
 }
 
 } // namespace kiln::ops

@@ -5,6 +5,7 @@
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/column_sums.h>
 #include <kiln/ops/detail/kernels.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/detail/rows.h>
 #include <kiln/ops/detail/workspace.h>
 
@@ -25,8 +26,9 @@ constexpr std::uint32_t centred = 1, has_gamma = 2, has_residual = 4, has_dsum =
                         has_dgamma = 32, has_dbeta = 64;
 
 // The parameters are x, residual, gamma, dy, dsum, dx, the sums of dgamma and of dbeta for each group of
-// rows, eps, the number of row tiles, and that of a group. Some are optional. A program takes the tiles of a
-// group one after the other.
+// rows, eps, the size of a group, and, if x is not a matrix, the number of tiles. Some are optional. A program
+// takes the tiles of a group one after the other. Groups of a matrix are counted in rows, so that a config
+// does not change them; a group is a multiple of BM rows. Other groups are counted in tiles.
 //
 // With normal = (x - mean) scale and w = dy gamma, dx = (w - mean(w) - normal mean(w normal)) scale; for
 // rmsnorm, mean and mean(w) are 0. dgamma and dbeta are the sums of dy normal and dy over the rows. Elements
@@ -38,8 +40,8 @@ public:
       : variant_(v), x_(*next++), residual_(take<Rows>(has_residual, next)),
         gamma_(take<Vector>(has_gamma, next)), dy_(*next++), dsum_(take<Rows>(has_dsum, next)),
         dx_(take<Rows>(has_dx, next)), dgamma_(take<Sums>(has_dgamma, next)),
-        dbeta_(take<Sums>(has_dbeta, next)), eps_(*next++), tiles_(*next++), of_group_(*next),
-        count_(cast<A>(x_.cols())) {
+        dbeta_(take<Sums>(has_dbeta, next)), eps_(*next++), of_group_(*next++), count_(cast<A>(x_.cols())) {
+    if constexpr (Rank != 2) tiles_.emplace(*next);
     expects(x_.rows() == dy_.rows(), "x's rows and dy's rows");
     expects(x_.cols() == dy_.cols(), "x's columns and dy's columns");
     if (gamma_) expects(gamma_->size() == x_.cols(), "gamma's size and x's columns");
@@ -109,8 +111,14 @@ private:
   bool centre() const { return variant_.options & centred; }
 
   template <class F> void each_tile(const F& body) const {
-    Scalar<std::int64_t> first = program_id(0) * of_group_, last = min(first + of_group_, tiles_);
-    for_range(first, last, 1, [&](auto tile) { body(ProgramRows<Rank>::at(x_, tile)); });
+    const Scalar<std::int64_t> first = program_id(0) * of_group_;
+    if constexpr (Rank == 2) {
+      const Scalar<std::int64_t> last = min(first + of_group_, x_.rows());
+      for_range(BM, range(first, last), [&](auto row) { body(ProgramRows<2>{row}); });
+    } else {
+      const Scalar<std::int64_t> last = min(first + of_group_, *tiles_);
+      for_range(first, last, 1, [&](auto tile) { body(ProgramRows<Rank>::at(x_, tile)); });
+    }
   }
   // The rows that were normalised.
   template <class C> auto normalised(const ProgramRows<Rank>& rows, const C& col) const {
@@ -157,8 +165,9 @@ private:
   std::optional<Rows> dsum_, dx_;
   std::optional<Sums> dgamma_, dbeta_;
   Scalar<A> eps_;
-  Scalar<std::int64_t> tiles_, of_group_;
+  Scalar<std::int64_t> of_group_;
   Scalar<A> count_;
+  std::optional<Scalar<std::int64_t>> tiles_;
 };
 
 void whole_body(const OpVariant& v, const Handle* arguments) {
@@ -206,10 +215,36 @@ void check_results(const detail::Checks& check, const NormTensor& dx, const Norm
     if (a->given && b->given) check.apart(a->argument(), b->argument());
 }
 
-void launch_backward(const char* op, const StreamAt& at, std::uint32_t kind, const Input& in, const Input& g,
-                     const Input& gradient, const Output& to_x, const Output& to_gamma, const Output& to_beta,
-                     const NormBackwardOptions& options) {
-  const detail::Checks check(op, at);
+// The groups of rows that programs take.
+struct Groups : detail::RowGroups {
+  Config strided; // if x is not a matrix, whose groups are counted in tiles of this config
+  std::int64_t tiles = 0;
+
+  // A transposed matrix is read in whole cache lines, by tiles of as many rows.
+  Groups(const StreamAt& at, const Array& x, bool matrix, DType compute) : detail::RowGroups{} {
+    const Device device = at.stream.device();
+    RowGroups& groups = *this;
+    if (matrix) {
+      groups =
+          detail::row_groups(device, x.extents[0], std::max(detail::least_group, detail::rows_of_line(x)));
+      return;
+    }
+    strided = detail::strided_config(at, x, compute);
+    tiles = detail::strided_grid(x, strided).x;
+    const std::int64_t height = strided.get("BM").value_or(1);
+    groups = detail::row_groups(device, tiles, std::max<std::int64_t>(detail::least_group / height, 1));
+  }
+};
+
+// The names in errors and in `kiln tune`.
+struct Names {
+  const char *op, *tunable;
+};
+
+void launch_backward(const Names& names, const StreamAt& at, std::uint32_t kind, const Input& in,
+                     const Input& g, const Input& gradient, const Output& to_x, const Output& to_gamma,
+                     const Output& to_beta, const NormBackwardOptions& options) {
+  const detail::Checks check(names.op, at);
   check.tensor({"x", in.array()}, 1);
   NormTensor x("x", 0, in, in.array()), dy("dy", 0, gradient, in.array()),
       residual("residual", has_residual, options.residual, in.array()),
@@ -240,16 +275,8 @@ void launch_backward(const char* op, const StreamAt& at, std::uint32_t kind, con
                                                  &gamma.array, &dgamma.array, &dbeta.array}),
                           kind};
   const bool matrices =
-      detail::merge_rows(op, {&x.array, &dy.array, &residual.array, &dsum.array, &dx.array});
-  const auto c = matrices
-                     ? detail::row_config(at.stream.device(),
-                                          options.batch_invariant ? detail::any_rows : x.array.extents[0], n,
-                                          size_of(variant.compute), detail::rows_of_line(x.array))
-                     : detail::RowConfig{false, detail::strided_config(at, x.array, variant.compute)};
-  const std::int64_t height = c.config.get("BM").value_or(1);
-  const std::int64_t tiles =
-      matrices ? (x.array.extents[0] + height - 1) / height : detail::strided_grid(x.array, c.config).x;
-  const detail::RowGroups groups = detail::row_groups(at, tiles, height);
+      detail::merge_rows(names.op, {&x.array, &dy.array, &residual.array, &dsum.array, &dx.array});
+  const Groups groups(at, x.array, matrices, variant.compute);
   const std::int64_t bytes = detail::Workspace::bytes(variant.compute, groups.count * n);
   detail::Workspace workspace(at, (dgamma.given ? bytes : 0) + (dbeta.given ? bytes : 0));
   const auto take = [&](bool given) {
@@ -266,11 +293,18 @@ void launch_backward(const char* op, const StreamAt& at, std::uint32_t kind, con
   list.add_if(dgamma.given, of_gamma);
   list.add_if(dbeta.given, of_beta);
   list.add({variant.compute, options.eps});
-  list.add(tiles);
-  list.add(groups.tiles);
+  list.add(groups.size);
   const Grid grid{groups.count};
-  (matrices ? (c.whole ? backward_whole : backward_looped) : backward_strided)
-      .launch(at, c.config, variant, list, &grid);
+  if (matrices) {
+    const detail::GridRule rule{[](const std::int64_t* facts, const Config&) { return Grid{facts[0]}; },
+                                {groups.count}};
+    const auto c = detail::known_row_config(names.tunable, at, x.array, options.batch_invariant,
+                                            {backward_whole, variant, list, &backward_looped, rule});
+    (c.whole ? backward_whole : backward_looped).launch(at, c.config, variant, list, &grid);
+  } else {
+    list.add(groups.tiles);
+    backward_strided.launch(at, groups.strided, variant, list, &grid);
+  }
   const auto store = options.accumulate ? detail::Store::add : detail::Store::replace;
   if (dgamma.given) detail::sum_groups(at, of_gamma.array(), dgamma.array, store);
   if (dbeta.given) detail::sum_groups(at, of_beta.array(), dbeta.array, store);
@@ -282,11 +316,13 @@ void launch_backward(const char* op, const StreamAt& at, std::uint32_t kind, con
 void layernorm_backward(StreamAt stream, const Input& x, const Input& gamma, const Input& dy,
                         const Output& dx, const Output& dgamma, const Output& dbeta,
                         const NormBackwardOptions& options) {
-  launch_backward("ops::layernorm_backward", stream, centred, x, gamma, dy, dx, dgamma, dbeta, options);
+  launch_backward({"ops::layernorm_backward", "layernorm_backward"}, stream, centred, x, gamma, dy, dx,
+                  dgamma, dbeta, options);
 }
 void rmsnorm_backward(StreamAt stream, const Input& x, const Input& gamma, const Input& dy, const Output& dx,
                       const Output& dgamma, const NormBackwardOptions& options) {
-  launch_backward("ops::rmsnorm_backward", stream, 0, x, gamma, dy, dx, dgamma, {}, options);
+  launch_backward({"ops::rmsnorm_backward", "rmsnorm_backward"}, stream, 0, x, gamma, dy, dx, dgamma, {},
+                  options);
 }
 
 } // namespace kiln::ops

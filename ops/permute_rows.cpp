@@ -4,7 +4,9 @@
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/erased_view.h>
+#include <kiln/ops/detail/heuristics.h>
 #include <kiln/ops/detail/kernels.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/dims.h>
 
 #include <algorithm>
@@ -62,12 +64,6 @@ void combine_body(const OpVariant& v, const Handle* next) {
 constinit const detail::OpKernel permute_kernel("permute_rows", permute_body);
 constinit const detail::OpKernel combine_kernel("combine_rows", combine_body);
 
-// Each program has a part of one row.
-Config row_part(Device device, std::int64_t columns) {
-  const std::uint64_t most = device.is_cpu() ? 4096 : 1024;
-  return {BN = static_cast<std::int64_t>(std::min(most, std::bit_ceil(static_cast<std::uint64_t>(columns))))};
-}
-
 void check_indices(const detail::Checks& check, const char* name, const Array& x, int rank) {
   check.rank({name, x}, rank);
   check.that(x.dtype == DType::I32 || x.dtype == DType::I64,
@@ -92,8 +88,12 @@ void permute_rows(detail::StreamAt stream, const Input& x_, const Input& order_,
   check.apart({"y", y}, {"x", x});
   check.apart({"y", y}, {"order", order});
   if (y.size() == 0) return;
-  permute_kernel.launch(stream, row_part(stream.stream.device(), y.extents[1]),
-                        {detail::compute_dtype({&x, &y}), 0}, {x, order, y, options.slots});
+  const OpVariant variant{detail::compute_dtype({&x, &y}), 0};
+  const detail::OpArguments list{x, order, y, options.slots};
+  const std::int64_t rows = y.extents[0], n = y.extents[1];
+  auto config = detail::known_config("permute_rows", stream, {rows, n}, {permute_kernel, variant, list});
+  if (!config) config = detail::row_part_config(stream.stream.device(), n);
+  permute_kernel.launch(stream, *config, variant, list);
 }
 
 void combine_rows(detail::StreamAt stream, const Input& rows_, const Input& place_, const Input& weights,
@@ -121,7 +121,16 @@ void combine_rows(detail::StreamAt stream, const Input& rows_, const Input& plac
   detail::OpArguments list{rows, place};
   list.add_if(weights.given(), w);
   list.add(y);
-  combine_kernel.launch(stream, row_part(stream.stream.device(), y.extents[1]), variant, list);
+  const std::int64_t tokens = y.extents[0], n = y.extents[1], slots = place.extents[1];
+  auto config =
+      detail::known_config("combine_rows", stream, {tokens, n, slots}, {combine_kernel, variant, list});
+  if (!config) config = detail::row_part_config(stream.stream.device(), n);
+  combine_kernel.launch(stream, *config, variant, list);
+}
+
+Config detail::row_part_config(Device device, std::int64_t columns) {
+  const std::uint64_t most = device.is_cpu() ? 4096 : 1024;
+  return {BN = static_cast<std::int64_t>(std::min(most, std::bit_ceil(static_cast<std::uint64_t>(columns))))};
 }
 
 namespace {

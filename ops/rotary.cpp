@@ -2,6 +2,8 @@
 #include <kiln/ops/rotary.h>
 
 #include <kiln/ops/detail/batches.h>
+#include <kiln/ops/detail/heuristics.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/detail/rotation.h>
 
 #include <algorithm>
@@ -74,8 +76,10 @@ void rotary_body(const OpVariant& v, const Handle* arguments) {
 
 constinit const detail::OpKernel rotary_kernel("rotary", rotary_body);
 
+} // namespace
+
 // A heuristic. The heads of a token share sines and cosines, which cost more than the rotation.
-Config rotary_config(Device device, const Array& pairs) {
+Config detail::rotary_config(Device device, std::int64_t heads, std::int64_t tokens, std::int64_t pairs) {
   const std::int64_t most = device.is_cpu() ? 1 << 14 : 1 << 11, most_heads = device.is_cpu() ? 32 : 4;
   const auto grown = [&](std::int64_t others, std::int64_t wanted, std::int64_t limit) {
     std::int64_t n = 1;
@@ -83,10 +87,11 @@ Config rotary_config(Device device, const Array& pairs) {
       n *= 2;
     return n;
   };
-  const std::int64_t width = std::max<std::int64_t>(pairs.extents[3], 1);
-  const std::int64_t heads = grown(width, pairs.extents[1], most_heads);
-  return {HEADS = heads, TOKENS = grown(heads * width, pairs.extents[2], most), PAIRS = width};
+  const std::int64_t width = std::max<std::int64_t>(pairs, 1), of_heads = grown(width, heads, most_heads);
+  return {HEADS = of_heads, TOKENS = grown(of_heads * width, tokens, most), PAIRS = width};
 }
+
+namespace {
 
 // A call after the checks. The arrays have four axes or more.
 struct RotaryCall {
@@ -116,7 +121,11 @@ void launch_rotary(const detail::StreamAt& at, const RotaryCall& c) {
   list.add_if(variant.options & has_positions, c.positions);
   detail::add_rotation(list, c.options, c.width, variant.compute, c.direction);
   list.add(c.options.offset);
-  rotary_kernel.launch(at, rotary_config(at.stream.device(), c.x.first), variant, list);
+  const std::int64_t* const extents = c.x.first.extents;
+  auto config = detail::known_config("rotary", at, {extents[0], extents[1], extents[2], 2 * extents[3]},
+                                     {rotary_kernel, variant, list});
+  if (!config) config = detail::rotary_config(at.stream.device(), extents[1], extents[2], extents[3]);
+  rotary_kernel.launch(at, *config, variant, list);
 }
 
 bool is_same_layout(const Array& x, const Array& y) {

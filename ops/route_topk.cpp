@@ -4,7 +4,9 @@
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/erased_view.h>
+#include <kiln/ops/detail/heuristics.h>
 #include <kiln/ops/detail/kernels.h>
+#include <kiln/ops/detail/known_config.h>
 
 #include <bit>
 #include <cmath>
@@ -99,9 +101,16 @@ void route_topk(detail::StreamAt stream, const Input& logits_, const Output& exp
   list.add(experts);
   list.add(weights);
   list.add({variant.compute, options.scale});
-  const auto width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(logits.extents[1])));
-  route_kernel.launch(stream, {TOKENS = width <= 256 ? 4 : 1, EXPERTS = width, SLOTS = experts.extents[1]},
-                      variant, list);
+  const std::int64_t tokens = logits.extents[0], count = logits.extents[1], slots = experts.extents[1];
+  auto config =
+      detail::known_config("route_topk", stream, {tokens, count, slots}, {route_kernel, variant, list});
+  if (!config) config = detail::route_config(count, slots);
+  route_kernel.launch(stream, *config, variant, list);
+}
+
+Config detail::route_config(std::int64_t experts, std::int64_t slots) {
+  const auto width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(experts)));
+  return {TOKENS = width <= 256 ? 4 : 1, EXPERTS = width, SLOTS = slots};
 }
 
 namespace {

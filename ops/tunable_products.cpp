@@ -3,6 +3,7 @@
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/ops/detail/call_task.h>
 #include <kiln/ops/detail/kernels.h>
+#include <kiln/ops/detail/spaces.h>
 #include <kiln/ops/dims.h>
 #include <kiln/ops/matmul.h>
 
@@ -29,15 +30,7 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
           return c[BM] * c[BN] * std::max<std::int64_t>(bytes, 4) <= 1 << 20;
         });
   } else {
-    space.pow2(BM, 16, 256).pow2(BN, 16, 256).pow2(BK, 16, 128).oneof(num_warps, {1, 2, 4, 8});
-    space
-        .require("a thread holds at most 128 sums",
-                 [](const Choice& c) { return c[BM] * c[BN] <= 128 * 32 * c[num_warps]; })
-        .require("every warp has sums",
-                 [](const Choice& c) { return c[BM] * c[BN] >= 8 * 32 * c[num_warps]; })
-        .require("factors fit shared memory", [bytes](const Choice& c, const Problem&, Device d) {
-          return (c[BM] + c[BN]) * c[BK] * bytes <= d.limits().max_scratch_bytes;
-        });
+    detail::add_gpu_product(space, bytes);
   }
   space.require("tiles are not much larger than the matrices", [](const Choice& c, const Problem& p) {
     return (c[BM] <= 16 || c[BM] < 2 * p["M"]) && (c[BN] <= 64 || c[BN] < 2 * p["N"]) &&
@@ -48,8 +41,7 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
   constexpr std::int64_t many = 64;
   if (device.is_cpu() && p["M"] >= many && p["N"] >= many) space.keeps_order({BM, BN});
   // The seed is the config of matmul_config, moved to the nearest values that the space has.
-  const Config usual = matmul_config(device, dtype, p["M"], p["N"], p["K"]);
-  space.seed_near(usual);
+  detail::seed_product(space, device, matmul_config(device, dtype, p["M"], p["N"], p["K"]));
   return space;
 }
 

@@ -2,14 +2,15 @@
 #include <kiln/autotune/run/registry.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/ops/detail/call_task.h>
+#include <kiln/ops/detail/column_sums.h>
 #include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/detail/row_config.h>
+#include <kiln/ops/detail/spaces.h>
 #include <kiln/ops/dims.h>
 #include <kiln/ops/norm.h>
 #include <kiln/ops/softmax.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace kiln::ops {
 namespace {
@@ -17,10 +18,6 @@ namespace {
 using tune::Choice;
 using tune::Problem;
 using tune::Space;
-
-std::int64_t pow2_above(std::int64_t x) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(x, 1))));
-}
 
 // Records one of two kernels. The config selects the kernel, so the recording is valid for that config only.
 using RecordRows = std::shared_ptr<ir::Kernel> (*)(DType dtype, const Config& config, bool whole);
@@ -58,8 +55,10 @@ Space part_space(DType dtype, const Problem& p, Device device) {
   return space;
 }
 
-Space row_space(DType dtype, const Problem& p, Device device) {
-  const std::int64_t columns = p["N"], bytes = dtype == DType::F64 ? 8 : 4, covers = pow2_above(columns);
+// Of kernels that have a variant for whole rows.
+Space whole_or_part_space(DType dtype, const Problem& p, Device device) {
+  const std::int64_t columns = p["N"], bytes = dtype == DType::F64 ? 8 : 4,
+                     covers = detail::pow2_above(columns);
   Space space;
   space.pow2(BM, 1, device.is_cpu() ? 64 : 16).pow2(BN, 16, 1 << 17);
   space.oneof(detail::whole_knob, {0, 1});
@@ -80,7 +79,18 @@ Space row_space(DType dtype, const Problem& p, Device device) {
   Config seed = usual.config;
   seed.set(detail::whole_knob, usual.whole);
   if (usual.whole) seed.set("BN", std::max<std::int64_t>(16, covers));
-  space.keeps_order({BM}).seed_near(seed);
+  space.seed_near(seed);
+  return space;
+}
+Space row_space(DType dtype, const Problem& p, Device device) {
+  return whole_or_part_space(dtype, p, device).keeps_order({BM});
+}
+
+// A program takes the rows of a group in whole tiles, and adds up their columns, so that BM changes the order.
+Space norm_backward_space(DType dtype, const Problem& p, Device device) {
+  const std::int64_t group = detail::row_groups(device, p["M"], detail::least_group).size;
+  Space space = whole_or_part_space(dtype, p, device);
+  space.require("tiles divide the groups of rows", [group](const Choice& c) { return group % c[BM] == 0; });
   return space;
 }
 
@@ -91,6 +101,17 @@ void call_rmsnorm(Stream& stream, DType dtype, const Problem& p) {
 void call_softmax_backward(Stream& stream, DType dtype, const Problem& p) {
   const auto rows = [&] { return detail::stand_in_array(dtype, {p["M"], p["N"]}); };
   ops::softmax_backward(stream, Input(rows()), Input(rows()), Output(rows()));
+}
+
+template <bool centred> void call_norm_backward(Stream& stream, DType dtype, const Problem& p) {
+  const auto rows = [&] { return detail::stand_in_array(dtype, {p["M"], p["N"]}); };
+  const auto columns = [&] { return detail::stand_in_array(dtype, {p["N"]}); };
+  const Input x(rows()), gamma(columns()), dy(rows());
+  const Output dx(rows()), dgamma(columns());
+  if constexpr (centred)
+    ops::layernorm_backward(stream, x, gamma, dy, dx, dgamma, Output(columns()));
+  else
+    ops::rmsnorm_backward(stream, x, gamma, dy, dx, dgamma);
 }
 
 const tune::TunableRegistration tunable_softmax({
@@ -129,6 +150,24 @@ const detail::TunableOp tunable_softmax_backward(
         .call = call_softmax_backward,
     },
     part_space);
+const detail::TunableOp tunable_layernorm_backward(
+    {
+        .name = "layernorm_backward",
+        .summary = "the gradients of layernorm",
+        .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+        .sizes = "M=4096,N=1024",
+        .call = call_norm_backward<true>,
+    },
+    norm_backward_space);
+const detail::TunableOp tunable_rmsnorm_backward(
+    {
+        .name = "rmsnorm_backward",
+        .summary = "the gradients of rmsnorm",
+        .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+        .sizes = "M=4096,N=1024",
+        .call = call_norm_backward<false>,
+    },
+    norm_backward_space);
 
 } // namespace
 } // namespace kiln::ops

@@ -13,8 +13,8 @@
 namespace kiln::ops::detail {
 namespace {
 
-constexpr std::uint32_t adds = 1; // an option of the kernel
-constexpr std::int64_t tile_rows = 16;
+constexpr std::uint32_t adds = 1;               // an option of the kernel
+constexpr std::int64_t tile_rows = least_group; // which divides the rows of a group
 
 // x [batches, rows, columns], out [batches, groups, columns], and the number of rows of a group. A program
 // adds the rows of one group in order.
@@ -64,11 +64,10 @@ void launch(const StreamAt& at, const ColumnSums& c) {
 
 } // namespace
 
-RowGroups row_groups(const StreamAt& at, std::int64_t tiles, std::int64_t rows) {
-  const std::int64_t most = at.stream.device().is_cpu() ? 128 : 512,
-                     least_tiles = std::max<std::int64_t>(16 / rows, 1);
-  const std::int64_t of_group = std::max((tiles + most - 1) / most, least_tiles);
-  return {(tiles + of_group - 1) / of_group, of_group};
+RowGroups row_groups(Device device, std::int64_t rows, std::int64_t unit) {
+  const std::int64_t most = (device.is_cpu() ? 128 : 512) * unit,
+                     size = std::max<std::int64_t>((rows + most - 1) / most, 1) * unit;
+  return {(rows + size - 1) / size, size};
 }
 
 void sum_groups(const StreamAt& at, const Array& groups, const Array& out, Store store) {
@@ -91,7 +90,7 @@ void sum_columns(const StreamAt& at, const char* op, const Array& x, const Array
   }
   merge_outer({&rows}, 1);
   const std::int64_t height = rows.extents[rows.rank - 2], batches = rows.size() / (height * columns);
-  const RowGroups groups = row_groups(at, (height + tile_rows - 1) / tile_rows, tile_rows);
+  const RowGroups groups = row_groups(at.stream.device(), height, tile_rows);
   if (batches * groups.count == 1) return sum_groups(at, rows, out, store);
 
   const OpVariant variant{compute_dtype({&x, &out}), 0};
@@ -99,8 +98,7 @@ void sum_columns(const StreamAt& at, const char* op, const Array& x, const Array
   merge_batches(op, {&rows}, 2, MergeOrder::as_given);
   Array shape = rows;
   shape.extents[rows.rank - 2] = groups.count;
-  ColumnSums call{rows, workspace.take_like(variant.compute, shape).array(), variant,
-                  groups.tiles * tile_rows};
+  ColumnSums call{rows, workspace.take_like(variant.compute, shape).array(), variant, groups.size};
   launch_batches(call, 2, [&](const ColumnSums& part) { launch(at, part); });
   Array sums = call.out;
   merge_outer({&sums}, 1);

@@ -4,18 +4,20 @@
 // the rows of each group, a second one adds the sums of the groups in order.
 #pragma once
 
+#include <kiln/jit/runtime/device.h>
 #include <kiln/ops/array.h>
 #include <kiln/ops/detail/stream_at.h>
 
 namespace kiln::ops::detail {
 
-// How the tiles of a matrix are divided among programs that each add up the columns of their rows.
+// How rows, or tiles of rows, are divided among programs that each add up the columns of theirs.
 struct RowGroups {
-  std::int64_t count, tiles; // the number of groups, and the tiles of a group; the last one may have fewer
+  std::int64_t count, size; // the number of groups, and the rows of a group; the last one may have fewer
 };
-// `rows` is the number of rows of a tile. A heuristic: groups of 16 rows or more, so that their sums are few
-// next to the rows, and at most 128 groups on a CPU and 512 on a GPU, which have work enough for each core.
-RowGroups row_groups(const StreamAt& at, std::int64_t tiles, std::int64_t rows);
+// The size of a group is a multiple of `unit`. A heuristic: at most 128 groups on a CPU and 512 on a GPU, which
+// have work enough for each core. With a unit of least_group rows or more, their sums are few next to the rows.
+RowGroups row_groups(Device device, std::int64_t rows, std::int64_t unit);
+inline constexpr std::int64_t least_group = 16;
 
 enum class Store : std::uint8_t { replace, add };
 

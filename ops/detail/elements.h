@@ -43,6 +43,7 @@ template <int Rank, class A, class F> void each_element_tile(const ErasedView<A,
 // The two kernels of an op. The order `as_given` keeps the numbers of the elements.
 struct ElementLaunch {
   const char* op;
+  const char* tunable; // the name in `kiln tune` of the kernel for matrices
   const OpKernel &matrices, &strided;
   MergeOrder order;
 };

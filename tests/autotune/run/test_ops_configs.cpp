@@ -1,6 +1,7 @@
 // Tests that ops launch with the configs that the tuner knows.
 #include "autotune/other_process.h"
 #include "autotune/own_cache.h"
+#include "autotune/publish_best.h"
 #include "test_seed.h"
 
 #include <kiln/autotune/random.h>
@@ -27,19 +28,9 @@
 #include <random>
 
 using namespace kiln;
+using test::publish_best;
 
 namespace {
-
-// Publishes a config as the best of the problem, as a tuning run would.
-void publish_best(const char* kernel, const std::string& shape, const char* config) {
-  const tune::Task task = tune::make_task(*tune::find_tunable(kernel), "f32", shape, Device::cpu());
-  tune::Record record;
-  record.key = std::make_shared<const tune::RecordKey>(
-      tune::make_key(*task.canonical(), task.space, task.recorded_problem(), task.device));
-  record.config = config;
-  record.result.seconds = 1e-6;
-  CHECK(tune::Database::standard().publish(record));
-}
 
 Tensor<float, 2> random_matrix(std::mt19937_64& random, std::int64_t m, std::int64_t n) {
   std::normal_distribution<float> normal;
