@@ -178,21 +178,26 @@ void append_body(const OpVariant& v, const Handle* arguments) {
 
 constinit const detail::OpKernel append_kernel("cache_append", append_body);
 
-// The config of a call. The space of the tuner is for heads of k and v of the same width.
-Config config_of(const detail::StreamAt& at, const Array& k, const Array& v, std::int64_t turned_width,
+// The config of a call, which rotates `turned` elements of each key. The spaces of the tuner are for heads of k
+// and v of the same width.
+Config config_of(const detail::StreamAt& at, const Array& k, const Array& v, std::int64_t turned,
                  const OpVariant& variant, const detail::OpArguments& list) {
   const std::int64_t batches = v.extents[0], heads = v.extents[1], tokens = v.extents[2],
-                     width = k.extents[3], rest = width - turned_width;
-  std::optional<Config> tile;
-  if (width == v.extents[3])
-    tile = detail::known_config("cache_append", at,
-                                {batches, heads, tokens, width, turned_width > 0 ? turned_width : width},
-                                {append_kernel, variant, list});
-  if (!tile) tile = detail::append_config(at.stream.device(), heads, tokens, std::max(width, v.extents[3]));
-  Config config{HEADS = *tile->get("HEADS"), TOKENS = *tile->get("TOKENS"), VALUES = v.extents[3]};
-  if (turned_width > 0) config.set(PAIRS = turned_width / 2);
-  if (rest > 0) config.set(REST = rest);
-  if (const auto warps = tile->get("num_warps")) config.set(num_warps = *warps);
+                     width = k.extents[3];
+  if (width == v.extents[3]) {
+    const detail::TunableLaunch launch{append_kernel, variant, list};
+    const auto known =
+        turned == 0
+            ? detail::known_config("cache_append_unrotated", at, {batches, heads, tokens, width}, launch)
+        : turned == width ? detail::known_config("cache_append", at, {batches, heads, tokens, width}, launch)
+                          : detail::known_config("cache_append_partly_rotated", at,
+                                                 {batches, heads, tokens, width, turned}, launch);
+    if (known) return *known;
+  }
+  Config config = detail::append_config(at.stream.device(), heads, tokens, std::max(width, v.extents[3]));
+  config.set(VALUES = v.extents[3]);
+  if (turned > 0) config.set(PAIRS = turned / 2);
+  if (turned < width) config.set(REST = width - turned);
   return config;
 }
 

@@ -37,14 +37,21 @@ Space rotary_space(DType, const Problem& p, Device device) {
   return space;
 }
 
-// R is the width that is rotated, or D if nothing is. Kernels without rotation have no PAIRS, and those that
-// rotate all elements no REST.
-Space append_space(DType, const Problem& p, Device device) {
-  const std::int64_t width = p["D"], rotated = p["R"];
+// Kernels of cache_append have PAIRS if they rotate elements, and REST if they leave some as they are. A space
+// has the dimensions of one kernel, so that there are three.
+enum class Rotated : std::uint8_t { none, some, all };
+
+std::int64_t rotated_width(Rotated rotated, const Problem& p) {
+  return rotated == Rotated::none  ? 0
+         : rotated == Rotated::all ? p["D"]
+                                   : std::min(p["R"], p["D"] - 1) / 2 * 2;
+}
+template <Rotated rotated> Space append_space(DType, const Problem& p, Device device) {
+  const std::int64_t width = p["D"], turned = rotated_width(rotated, p);
   Space space;
-  space.oneof(VALUES, {width})
-      .oneof(PAIRS, {std::max<std::int64_t>(rotated / 2, 1)})
-      .oneof(REST, {rotated < width ? width - rotated : width});
+  space.oneof(VALUES, {width});
+  if (turned > 0) space.oneof(PAIRS, {turned / 2});
+  if (turned < width) space.oneof(REST, {width - turned});
   add_tile(space, p, device, detail::append_config(device, p["H"], p["T"], width), width);
   return space;
 }
@@ -53,20 +60,16 @@ void call_rotary(Stream& stream, DType dtype, const Problem& p) {
   const auto heads = [&] { return detail::stand_in_array(dtype, {p["B"], p["H"], p["T"], p["D"]}); };
   ops::rotary(stream, Input(heads()), Output(heads()));
 }
-// The sequences have 0 to 1023 tokens before the call.
-void call_append(Stream& stream, DType dtype, const Problem& p) {
-  constexpr std::int64_t most_before = 1024;
-  const std::int64_t rotated = std::min(p["R"], p["D"]) / 2 * 2;
+// The sequences have up to T tokens before the call, so that much of the cache is written, and compared.
+template <Rotated rotated> void call_append(Stream& stream, DType dtype, const Problem& p) {
   const auto fresh = [&] { return detail::stand_in_array(dtype, {p["B"], p["H"], p["T"], p["D"]}); };
-  const auto cached = [&] {
-    return detail::stand_in_array(dtype, {p["B"], p["H"], p["T"] + most_before, p["D"]});
-  };
+  const auto cached = [&] { return detail::stand_in_array(dtype, {p["B"], p["H"], 2 * p["T"], p["D"]}); };
   auto lengths = Tensor<std::int32_t, 1>::empty({p["B"]});
   for (std::int64_t b = 0; b < p["B"]; ++b)
-    lengths.data()[b] = static_cast<std::int32_t>(most_before * b / p["B"]);
+    lengths.data()[b] = static_cast<std::int32_t>(p["T"] * b / p["B"]);
   const auto before = lengths.to(stream.device());
   AppendOptions options;
-  if (rotated > 0) options.rotary = RotaryOptions{.width = rotated};
+  if (rotated != Rotated::none) options.rotary = RotaryOptions{.width = rotated_width(rotated, p)};
   ops::cache_append(stream, Input(fresh()), Input(fresh()), before,
                     {.keys = Output(cached()), .values = Output(cached())}, options);
 }
@@ -83,12 +86,30 @@ const detail::TunableOp tunable_rotary(
 const detail::TunableOp tunable_append(
     {
         .name = "cache_append",
-        .summary = "appends keys and values to a cache, and rotates R elements of each key",
+        .summary = "rotates keys, and appends them and values to a cache",
         .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
-        .sizes = "B=8,H=8,T=128,D=128,R=128",
-        .call = call_append,
+        .sizes = "B=8,H=8,T=128,D=128",
+        .call = call_append<Rotated::all>,
     },
-    append_space);
+    append_space<Rotated::all>);
+const detail::TunableOp tunable_append_partly(
+    {
+        .name = "cache_append_partly_rotated",
+        .summary = "the same, and rotates only the first R elements of each key",
+        .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+        .sizes = "B=8,H=8,T=128,D=128,R=64",
+        .call = call_append<Rotated::some>,
+    },
+    append_space<Rotated::some>);
+const detail::TunableOp tunable_append_unrotated(
+    {
+        .name = "cache_append_unrotated",
+        .summary = "the same without rotation",
+        .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+        .sizes = "B=8,H=8,T=128,D=128",
+        .call = call_append<Rotated::none>,
+    },
+    append_space<Rotated::none>);
 
 } // namespace
 } // namespace kiln::ops
