@@ -11,6 +11,7 @@
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/cli/support/example.h>
+#include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/kernel/kernel_core.h>
 #include <kiln/jit/runtime/rehearsing.h>
 
@@ -46,6 +47,11 @@ constexpr int stale_trials = 8;
 std::recursive_mutex& searching() {
   static auto& mutex = *new OfProcess<std::recursive_mutex>;
   return mutex.get();
+}
+
+// There is nothing to measure in a rehearsal, and contents cannot be copied while a graph is captured.
+bool measures_nothing(Stream& stream) {
+  return kiln::detail::Rehearsing::current() || cuda::is_capturing(stream);
 }
 
 std::string dtypes_of(const ir::Kernel& kernel) {
@@ -287,7 +293,7 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const std::uint64_t changes = Database::standard().changes();
   const bool searches = state.mode() == Mode::tune || state.mode() == Mode::online;
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode());
-  const bool rehearsing = kiln::detail::Rehearsing::current(); // there is nothing to measure
+  const bool rehearsing = measures_nothing(stream);
   bool left_out = rehearsing;
   if (!rehearsing && state.mode() == Mode::online && (!picked.known || picked.stale) &&
       !is_empty(task.problem))
@@ -334,8 +340,8 @@ void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* gr
                        std::uint64_t* words) const {
   const std::uint64_t layouts = kernel_->check_arguments(words, SourceLocation(at));
   Chosen chosen = choose(words, layouts, stream, grid);
-  if (state_->mode() == Mode::tune && !kiln::detail::Rehearsing::current() && !chosen.searched &&
-      (!chosen.picked.known || chosen.picked.stale))
+  if (state_->mode() == Mode::tune && !chosen.searched && (!chosen.picked.known || chosen.picked.stale) &&
+      !measures_nothing(stream))
     chosen = search_for(stream, words, layouts, grid);
   if (!grid && chosen.grid) grid = &*chosen.grid;
   kiln::detail::launch(*kernel_, stream, at, chosen.launch, grid, words);

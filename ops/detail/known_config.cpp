@@ -9,6 +9,7 @@
 #include <kiln/autotune/run/task_contents.h>
 #include <kiln/autotune/run/tuner.h>
 #include <kiln/jit/base/log.h>
+#include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/rehearsing.h>
 #include <kiln/ops/detail/launch_task.h>
 
@@ -156,11 +157,9 @@ std::optional<Config> known_config(const char* name, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes, const TunableLaunch& launch) {
   static const Mode usual_mode = tune::default_mode();
   const bool may_search = searches(usual_mode);
-  const bool rehearsing = kiln::detail::Rehearsing::current(); // there is nothing to measure
-  const Mode mode = may_search && rehearsing ? Mode::cached : usual_mode;
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return std::nullopt; // nothing runs
   LookupRecorder* const recorder = LookupRecorder::current;
-  if ((mode == Mode::off || mode == Mode::analytic) && !recorder) return std::nullopt;
+  if ((usual_mode == Mode::off || usual_mode == Mode::analytic) && !recorder) return std::nullopt;
   const DescribedLaunch described(at, launch);
   const auto tunable = [&]() -> const tune::TunableKernel& {
     const tune::TunableKernel* registered = tune::find_space(name);
@@ -178,6 +177,9 @@ std::optional<Config> known_config(const char* name, const StreamAt& at,
 
   Answers& known = known_answers();
   if (const auto answer = known.find(key)) return answer->config;
+  // There is nothing to measure in a rehearsal, and contents cannot be copied while a graph is captured.
+  const bool waits = may_search && (kiln::detail::Rehearsing::current() || cuda::is_capturing(at.stream));
+  const Mode mode = waits ? Mode::cached : usual_mode;
   std::unique_lock searching(known.searching, std::defer_lock);
   if (mode == Mode::tune) { // one thread searches; others that need the same config wait for it
     searching.lock();
@@ -190,7 +192,7 @@ std::optional<Config> known_config(const char* name, const StreamAt& at,
     if (mode == Mode::pinned) throw UserError(SourceLocation(at.site), e.what());
     log_warning_once(std::string("ops: ") + e.what() + "; they go on with configs of their own");
   }
-  if (!may_search || !rehearsing) known.keep(key, config);
+  if (!waits) known.keep(key, config);
   return config;
 }
 

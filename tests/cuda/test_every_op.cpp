@@ -168,3 +168,24 @@ TEST_CASE("a warm call of any op allocates nothing on a CUDA device") {
   }
   CHECK(calls >= 20);
 }
+
+TEST_CASE("an op without a tuned config is captured in the mode that tunes", "[.tuned_graphs]") {
+  Played played;
+  const Device device = Device::cuda(0);
+  Stream stream(device);
+  auto a = Tensor<float, 2>::zeros(device, {40, 24}), b = Tensor<float, 2>::zeros(device, {24, 16}),
+       c = Tensor<float, 2>::zeros(device, {40, 16});
+  rehearse([&] { ops::matmul(stream, a, b, c); });
+  cuda::GraphCapture capture(stream);
+  ops::matmul(stream, a, b, c);
+  cuda::Graph graph = capture.end();
+  graph.launch(stream);
+  stream.synchronize();
+  CHECK(played.launches() == 1);
+}
+TEST_CASE("no search begins while a graph is captured") {
+  int code = 0;
+  const std::string output = run_again("[.tuned_graphs]", {"KILN_TUNE=tune"}, code);
+  INFO(output);
+  CHECK(code == 0);
+}

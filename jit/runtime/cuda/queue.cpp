@@ -32,6 +32,10 @@ bool Queue::capturing() const {
   return device_.driver().cuStreamIsCapturing(handle_, &status) == Result::Success && status != 0;
 }
 
+bool is_capturing(Stream& stream) {
+  return stream.device().kind() == DeviceKind::Cuda && queue_of(stream).capturing();
+}
+
 void Queue::check_not_capturing(const char* call) const {
   if (capturing())
     throw UserError(std::string(call) + " on a stream of " + device_.name() +

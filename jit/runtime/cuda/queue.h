@@ -73,4 +73,7 @@ private:
 // The queue behind a stream of a CUDA device. UserError for other streams.
 Queue& queue_of(Stream& stream);
 
+// Whether a CUDA graph is being captured from a stream of any device, so that its commands do not run now.
+bool is_capturing(Stream& stream);
+
 } // namespace kiln::cuda
