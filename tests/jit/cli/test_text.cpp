@@ -113,7 +113,7 @@ kernel @k(%arg0: view<const f32, 2>, %arg1: f32, %arg2: view<f16, 1>, %arg3: ptr
   RegisteredKernel registered{"k", "", nullptr, "", "M=6,N=8", "x=M,N scale=0.5 out=N base"};
   Example example = make_example(*kernel, &registered, {"M=5"});
   auto layout = ir::ArgumentLayout::of(*kernel);
-  auto word = [words = example.words()](int i) { return words[static_cast<std::size_t>(i)]; };
+  auto word = [&](int i) { return example.words()[static_cast<std::size_t>(i)]; };
   CHECK(example.complete);
   CHECK(example.parameters[0].name == "x");
   CHECK(example.parameters[3].name == "base");
