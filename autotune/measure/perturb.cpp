@@ -92,7 +92,6 @@ double rounding_inside(const ir::Kernel& kernel) {
   });
   ir::walk(kernel.body, [&](const Op& op) {
     if (op.is(Opcode::Dot) && op.text("precision") == "tf32") rounding = std::max(rounding, 0x1p-10);
-    if (op.is(Opcode::Dot) && op.text("precision") == "bf16x3") rounding = std::max(rounding, 0x1p-16);
     // Sums round inside too, wherever their results go.
     const OpClass kind = op.info().cls;
     const ir::Type* sum = op.is(Opcode::AtomicRmw)      ? &op.stored_value()->type
