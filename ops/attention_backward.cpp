@@ -37,8 +37,8 @@ Config with_warps(Config config, Device device) {
   if (!device.is_cpu()) config.set(num_warps = 4);
   return config;
 }
-// In a fixed order, CPUs give the same bits with all blocks that are multiples of 32, the products of a step of
-// AMX, while GPUs need the same blocks for any number of tokens.
+// In a fixed order, CPUs give the same bits with all blocks that are multiples of 32, the products of a step
+// of AMX, while GPUs need the same blocks for any number of tokens.
 Config gradients_config(const BackwardCall& c, Device device) {
   const detail::RaggedBatches ragged(c.options);
   const auto tokens = [&](const Array& x) {

@@ -178,8 +178,8 @@ void append_body(const OpVariant& v, const Handle* arguments) {
 
 constinit const detail::OpKernel append_kernel("cache_append", append_body);
 
-// The config of a call, which rotates `turned` elements of each key. The spaces of the tuner are for heads of k
-// and v of the same width.
+// The config of a call, which rotates `turned` elements of each key. The spaces of the tuner are for heads of
+// k and v of the same width.
 Config config_of(const detail::StreamAt& at, const Array& k, const Array& v, std::int64_t turned,
                  const OpVariant& variant, const detail::OpArguments& list) {
   const std::int64_t batches = v.extents[0], heads = v.extents[1], tokens = v.extents[2],

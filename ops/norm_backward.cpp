@@ -26,9 +26,9 @@ constexpr std::uint32_t centred = 1, has_gamma = 2, has_residual = 4, has_dsum =
                         has_dgamma = 32, has_dbeta = 64;
 
 // The parameters are x, residual, gamma, dy, dsum, dx, the sums of dgamma and of dbeta for each group of
-// rows, eps, the size of a group, and, if x is not a matrix, the number of tiles. Some are optional. A program
-// takes the tiles of a group one after the other. Groups of a matrix are counted in rows, so that a config
-// does not change them; a group is a multiple of BM rows. Other groups are counted in tiles.
+// rows, eps, the size of a group, and, if x is not a matrix, the number of tiles. Some are optional. A
+// program takes the tiles of a group one after the other. Groups of a matrix are counted in rows, so that a
+// config does not change them; a group is a multiple of BM rows. Other groups are counted in tiles.
 //
 // With normal = (x - mean) scale and w = dy gamma, dx = (w - mean(w) - normal mean(w normal)) scale; for
 // rmsnorm, mean and mean(w) are 0. dgamma and dbeta are the sums of dy normal and dy over the rows. Elements

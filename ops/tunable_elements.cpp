@@ -22,6 +22,7 @@ Space elements_space(DType, const Problem& p, Device device) {
                   return (c[BM] < 2 * p["M"] || c[BM] == most) && (c[BN] == 16 || c[BN] < 2 * p["N"]);
                 });
   detail::seed_tile(space, device, usual, 1 << 16, [](const Choice& c) { return c[BM] * c[BN]; });
+  detail::keep_order(space);
   return space;
 }
 

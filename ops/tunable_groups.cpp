@@ -15,7 +15,8 @@ using tune::Choice;
 using tune::Problem;
 using tune::Space;
 
-// Sums of a group are added by special loops if it has few rows, so that no knob keeps the order of additions.
+// Skinny products are added by special loops, and a group may be one, so that no knob keeps the order of
+// additions.
 Space grouped_space(DType dtype, const Problem& p, Device device) {
   Space space;
   if (device.is_cpu())
@@ -37,7 +38,7 @@ Space grouped_space(DType dtype, const Problem& p, Device device) {
   return space;
 }
 
-// A CPU adds steps of few rows to one product, so that a step of one row, which never needs a mask, is fast.
+// A CPU combines small steps to one product, so that a step of one row, which never needs a mask, is fast.
 Space backward_b_space(DType dtype, const Problem& p, Device device) {
   Space space;
   if (device.is_cpu())

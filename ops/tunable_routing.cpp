@@ -28,6 +28,7 @@ Space row_part_space(DType, const Problem& p, Device device) {
                 [](const Choice& c, const Problem& p) { return c[BN] >= 64 || c[BN] >= p["N"]; });
   detail::seed_tile(space, device, detail::row_part_config(device, p["N"]), 1 << 15,
                     [](const Choice& c) { return c[BN]; });
+  detail::keep_order(space);
   return space;
 }
 
@@ -40,6 +41,7 @@ Space route_space(DType, const Problem& p, Device device) {
   });
   detail::seed_tile(space, device, detail::route_config(p["E"], p["K"]), 1 << 14,
                     [width](const Choice& c) { return c["TOKENS"] * width; });
+  space.keeps_order({"TOKENS"});
   return space;
 }
 

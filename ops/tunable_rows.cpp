@@ -86,7 +86,8 @@ Space row_space(DType dtype, const Problem& p, Device device) {
   return whole_or_part_space(dtype, p, device).keeps_order({BM});
 }
 
-// A program takes the rows of a group in whole tiles, and adds up their columns, so that BM changes the order.
+// A program takes the rows of a group in whole tiles, and adds up their columns, so that BM changes the order
+// of additions.
 Space norm_backward_space(DType dtype, const Problem& p, Device device) {
   const std::int64_t group = detail::row_groups(device, p["M"], detail::least_group).size;
   Space space = whole_or_part_space(dtype, p, device);

@@ -26,6 +26,7 @@ void add_tile(Space& space, const Problem& p, Device device, const Config& usual
   });
   detail::seed_tile(space, device, usual, 1 << 16,
                     [width](const Choice& c) { return c[HEADS] * c[TOKENS] * width; });
+  detail::keep_order(space);
 }
 
 // D is the width that is rotated.
@@ -37,8 +38,8 @@ Space rotary_space(DType, const Problem& p, Device device) {
   return space;
 }
 
-// Kernels of cache_append have PAIRS if they rotate elements, and REST if they leave some as they are. A space
-// has the dimensions of one kernel, so that there are three.
+// Kernels of cache_append have PAIRS if they rotate elements, and REST if they leave some as they are. The
+// knobs of a space are the dimensions of its kernels, so that there are three.
 enum class Rotated : std::uint8_t { none, some, all };
 
 std::int64_t rotated_width(Rotated rotated, const Problem& p) {

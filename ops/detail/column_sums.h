@@ -14,8 +14,9 @@ namespace kiln::ops::detail {
 struct RowGroups {
   std::int64_t count, size; // the number of groups, and the rows of a group; the last one may have fewer
 };
-// The size of a group is a multiple of `unit`. A heuristic: at most 128 groups on a CPU and 512 on a GPU, which
-// have work enough for each core. With a unit of least_group rows or more, their sums are few next to the rows.
+// The size of a group is a multiple of `unit`. A heuristic: at most 128 groups on a CPU and 512 on a GPU,
+// which have work enough for each core. With a unit of least_group rows or more, their sums are few next to
+// the rows.
 RowGroups row_groups(Device device, std::int64_t rows, std::int64_t unit);
 inline constexpr std::int64_t least_group = 16;
 

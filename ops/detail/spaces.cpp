@@ -60,6 +60,9 @@ void seed_tile(tune::Space& space, Device device, Config usual, std::int64_t mos
   else
     space.require("a thread holds at most 64 elements",
                   [=](const Choice& c) { return elements(c) <= 64 * 32 * c[num_warps] || is_seed(c); });
+}
+
+void keep_order(tune::Space& space) {
   for (const tune::Knob& knob : space.knobs())
     space.keeps_order({knob.name});
 }

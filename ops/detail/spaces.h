@@ -14,10 +14,11 @@ void add_gpu_product(tune::Space& space, std::int64_t bytes);
 // Adds a seed near this config, with so few warps that each of them has sums.
 void seed_product(tune::Space& space, Device device, Config config);
 
-// For kernels that add nothing up along the axes of their tiles. Adds num_warps on a GPU, limits the tile, adds
-// a seed near `usual`, whose tile is always allowed, and declares that no knob changes an order of additions.
-// `elements` is the size of a tile; a GPU has at most 64 elements for each thread.
+// Adds num_warps on a GPU, a limit of the tile, and a seed near `usual`, whose tile is always allowed.
+// `elements` is the size of a tile, which is limited to 64 for each thread on a GPU.
 void seed_tile(tune::Space& space, Device device, Config usual, std::int64_t most_on_cpu,
                std::function<std::int64_t(const tune::Choice&)> elements);
+// Declares that no knob changes the order of additions.
+void keep_order(tune::Space& space);
 
 } // namespace kiln::ops::detail
