@@ -53,9 +53,9 @@
 // must not decrease, and must be between 0 and the number of tokens. With KILN_DEBUG=1, other offsets are an
 // error of the stream; without it, the result is undefined, but no access is outside of the tensors.
 //
-// If v is as wide as q, the config is the one that the tuner found for the sizes, layouts, options and lambdas
-// (see "Tuning" in ops/README); KILN_TUNE (see autotune/mode.h) determines which configs are looked up.
-// Otherwise it depends on the device, the number of queries and whether there is a mask.
+// If v is as wide as q, the config is the one that the tuner found for the sizes, layouts, options and
+// lambdas (see "Tuning" in ops/README); KILN_TUNE (see autotune/mode.h) determines which configs are looked
+// up. Otherwise it depends on the device, the number of queries and whether there is a mask.
 //
 // Errors: attention throws UserError if extents or dtypes do not match, if o or lse overlaps another tensor
 // of the call or has several indices that refer to the same element, or for a lambda that does more than

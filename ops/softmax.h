@@ -16,7 +16,8 @@
 // They return when the work is queued on the stream, and are thread-safe.
 //
 // The config is the one that the tuner found for the sizes and layouts (see "Tuning" in ops/README), or else
-// one that depends on the width of the rows. KILN_TUNE (see autotune/mode.h) determines which configs are looked up.
+// one that depends on the width of the rows. KILN_TUNE (see autotune/mode.h) determines which configs are
+// looked up.
 #pragma once
 
 #include <kiln/dsl/api.h>

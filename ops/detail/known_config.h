@@ -36,21 +36,22 @@ struct TunableLaunch {
 };
 
 // The config for a launch, from a search in the space of the kernel that is registered as `tunable` (one of
-// `kiln tune --list`). The sizes are in the order of its problem. The launch may have options, dtypes or lambdas
-// that the registered kernel has not: configs are kept by tile IR. As long as there is none for it, it gets the
-// config that another variant of the kernel has for the same sizes and dtype. Empty if no config is known.
+// `kiln tune --list`). The sizes are in the order of its problem. The launch may have options, dtypes or
+// lambdas that the registered kernel has not: configs are kept by tile IR. As long as there is none for it,
+// it gets the config that another variant of the kernel has for the same sizes and dtype. Empty if no config
+// is known.
 //
 // The mode (KILN_TUNE, see autotune/mode.h) decides where it looks. With `off` and `analytic` it does not
 // look. With `pinned` it looks in wisdom files only, and a missing config is a UserError with the line of the
 // call. With `tune` it searches for a missing config at once, which takes as long as `kiln tune` does; with
-// `online` it searches in the background. Both start from the config of the other variant, and measure with the
-// contents that the launch's integers have. Thread-safe. A look-up that was made before takes well
-// under a microsecond.
+// `online` it searches in the background. Both start from the config of the other variant, and measure with
+// the contents that the launch's integers have. Thread-safe. A look-up that was made before takes well under
+// a microsecond.
 std::optional<Config> known_config(const char* tunable, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes, const TunableLaunch& launch);
 
-// The same for a kernel that reads the rows of x. If no config is known, it returns the one of row_config. With `batch_invariant`, the config does not depend on the number of rows, so
-// that it is that of row_config.
+// The same for a kernel that reads the rows of x. If no config is known, it returns the one of row_config.
+// With `batch_invariant`, the config does not depend on the number of rows, so that it is that of row_config.
 RowConfig known_row_config(const char* tunable, const StreamAt& at, const Array& x, bool batch_invariant,
                            const TunableLaunch& launch);
 
