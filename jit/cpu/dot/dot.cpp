@@ -3,6 +3,7 @@
 #include <kiln/jit/cpu/dot/amx.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/dot/few_rows.h>
+#include <kiln/jit/cpu/dot/line_products.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
 #include <kiln/jit/cpu/tuning.h>
@@ -91,8 +92,35 @@ struct LoopNest {
     b.CreateRetVoid();
   }
 
-  // Chooses between outer, inner and blocked products, by the rows of A and the strides of B.
+  // Reads B line by line if its lines are whole.
   void products() {
+    const std::int64_t n = plan.shape.n, k = plan.shape.k;
+    Value* one = b.getInt64(1);
+    auto with_lines = [&](llvm::Function* routine, Value* wanted, Value* b_stride, auto&& otherwise) {
+      emit_if_else(
+          b, wanted,
+          [&] {
+            b.CreateCall(routine, {x.a, x.a_row_stride, x.a_column_stride, x.b, b_stride, x.c, x.c_row_stride,
+                                   x.m, x.n, x.k, x.accumulate, x.to_next_b});
+          },
+          otherwise);
+    };
+    auto rows_of_a = b.CreateICmpEQ(x.a_column_stride, one);
+    auto by_rows = [&] {
+      if (!outer_line_products_possible(plan)) return products_of_any_lines();
+      Value* whole = b.CreateAnd(b.CreateICmpEQ(x.b_column_stride, one),
+                                 b.CreateICmpEQ(x.n, b.getInt64(static_cast<std::uint64_t>(n))));
+      if (plan.group() > 1) whole = b.CreateAnd(whole, rows_of_a);
+      with_lines(outer_line_products(b, plan), whole, x.b_row_stride, [&] { products_of_any_lines(); });
+    };
+    if (!inner_line_products_possible(plan)) return by_rows();
+    Value* whole = b.CreateAnd(b.CreateAnd(b.CreateICmpEQ(x.b_row_stride, one), rows_of_a),
+                               b.CreateICmpEQ(x.k, b.getInt64(static_cast<std::uint64_t>(k))));
+    with_lines(inner_line_products(b, plan), whole, x.b_column_stride, by_rows);
+  }
+
+  // Chooses between outer, inner and blocked products, by the rows of A and the strides of B.
+  void products_of_any_lines() {
     if (!outer && !inner) return chunks_of_k();
     Value* one = b.getInt64(1);
     auto at_most = [&](std::int64_t rows) {
@@ -111,7 +139,7 @@ struct LoopNest {
         b, wanted,
         [&] {
           b.CreateCall(inner, {x.a, x.a_row_stride, x.b, x.b_column_stride, x.c, x.c_row_stride, x.m, x.n,
-                               x.k, x.accumulate});
+                               x.k, x.accumulate, x.to_next_b});
         },
         by_rows);
   }
@@ -122,7 +150,7 @@ struct LoopNest {
       const Rows rows = operands.wide_rows_of_a(k0, depth);
       Value* adds = b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
       b.CreateCall(outer, {rows.pointer, rows.row_stride, operands.at_b(k0, b.getInt64(0)), x.b_row_stride,
-                           x.c, x.c_row_stride, x.m, x.n, depth, adds});
+                           x.c, x.c_row_stride, x.m, x.n, depth, adds, x.to_next_b});
     });
   }
 
@@ -397,7 +425,8 @@ struct LoopNest {
     Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, x.c_row_stride));
     b.CreateCall(kernel,
                  {operands.row_of(rows, i), rows.row_stride, sliver.panel.pointer, sliver.panel.row_stride,
-                  c_rows, x.c_row_stride, height, sliver.width, steps, adds, sliver.corrections, packed});
+                  c_rows, x.c_row_stride, height, sliver.width, steps, adds, sliver.corrections, packed,
+                  x.to_next_b});
   }
 };
 
@@ -408,11 +437,14 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                      plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.amx ? ".tiles." : ".") +
                      std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
                      std::to_string(plan.slivers) + "." + std::to_string(narrow_rows(plan));
+  if (inner_line_products_possible(plan)) name += ".columns" + std::to_string(shape.k);
+  if (outer_line_products_possible(plan)) name += ".rows" + std::to_string(shape.n);
   if (shape.rounds) name += ".rounds";
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
-  llvm::SmallVector<llvm::Type*, 15> parameters = {ptr, i64, i64, ptr, i64,           i64, ptr,
+  llvm::SmallVector<llvm::Type*, 16> parameters = {ptr, i64, i64, ptr, i64,           i64, ptr,
                                                    i64, i64, i64, i64, b.getInt1Ty(), ptr};
   if (shape.rounds) parameters.append({ptr, i64});
+  if (shape.prefetches_next_b) parameters.push_back(i64);
   return routine(b, name, parameters, [&](llvm::Function* f) { LoopNest(b, plan, f).build(); });
 }
 
@@ -431,7 +463,7 @@ std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {
 void emit_dot_accumulate(DotContext& context, const DotOperands& o) {
   const dot::Plan plan = dot::make_plan(context.shape, context.target);
   llvm::IRBuilder<>& b = context.builder;
-  llvm::SmallVector<llvm::Value*, 15> arguments = {o.a.pointer,
+  llvm::SmallVector<llvm::Value*, 16> arguments = {o.a.pointer,
                                                    o.a.row_stride,
                                                    o.a.column_stride,
                                                    o.b.pointer,
@@ -445,6 +477,7 @@ void emit_dot_accumulate(DotContext& context, const DotOperands& o) {
                                                    o.accumulate,
                                                    o.scratch};
   if (context.shape.rounds) arguments.append({o.rounded, o.rounded_row_stride});
+  if (context.shape.prefetches_next_b) arguments.push_back(o.to_next_b);
   b.CreateCall(dot::loop_nest(b, plan), arguments);
 }
 

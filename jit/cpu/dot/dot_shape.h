@@ -64,6 +64,7 @@ struct DotShape {
   bool rounds = false; // the sums may be stored rounded to bf16 (DotOperands::rounded)
   // The order of sums does not depend on m: they begin with C, and products are added in the order of K.
   bool fixed_order = false;
+  bool prefetches_next_b = false; // skinny products prefetch what DotOperands::to_next_b says
 };
 
 // The element type of C: f64 if either operand is f64, f32 for other floats, i32 for i8 and u8. Throws
@@ -83,7 +84,9 @@ struct DotMatrix {
 // product overwrites C, which then may be uninitialised (with k == 0 C becomes zero). C is row-major with
 // unit inner stride, and overlaps neither A, B nor the scratch. If `rounded` is not null when the code runs,
 // the sums go there as bf16, rounded to nearest even, and the content of C is unspecified; K must then not be
-// zero, dot_stores_rounded must be true, and `rounded` must not overlap anything.
+// zero, dot_stores_rounded must be true, and `rounded` must not overlap anything. `to_next_b`, an i64, is the
+// distance in bytes from this B to a matrix with the same strides that is multiplied next, or 0. The memory
+// there need not exist.
 struct DotOperands {
   DotMatrix a;
   DotMatrix b;
@@ -96,6 +99,7 @@ struct DotOperands {
   llvm::Value* scratch = nullptr;
   llvm::Value* rounded = nullptr; // only if the shape rounds
   llvm::Value* rounded_row_stride = nullptr;
+  llvm::Value* to_next_b = nullptr; // only if the shape prefetches it
 };
 
 } // namespace kiln::cpu

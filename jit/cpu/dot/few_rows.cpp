@@ -3,6 +3,7 @@
 
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/dot/store_lane_sums.h>
 #include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 
@@ -25,14 +26,18 @@ struct InnerTile {
   int columns;
 };
 
-// The rows of A and the columns of B that inner products combine at a time.
+// The rows of A and the columns of B that inner products combine at a time. The columns are a power of two.
 InnerTile inner_tile(const Plan& plan) {
   const std::int64_t rows = std::max<std::int64_t>(plan.shape.m, 1);
-  if (plan.blocks_rows)
-    return {std::min(rows, tuning::blocked_inner_product_rows), tuning::blocked_inner_product_columns};
-  return {std::min(rows, tuning::inner_product_tile_rows),
-          rows == 1 ? tuning::one_row_inner_product_columns : tuning::inner_product_tile_columns};
+  if (rows == 1) return {1, tuning::one_row_inner_product_columns};
+  const std::int64_t most =
+      plan.blocks_rows ? tuning::blocked_inner_product_rows : tuning::inner_product_tile_rows;
+  const std::int64_t tiles = (rows - 1) / most + 1;
+  return {(rows - 1) / tiles + 1, tuning::inner_product_tile_columns};
 }
+
+// Whether inner products combine all rows of A at a time.
+bool one_tile_of_rows(const Plan& plan) { return inner_tile(plan).rows >= plan.shape.m; }
 
 struct FewRows {
   Builder& b;
@@ -40,14 +45,14 @@ struct FewRows {
   llvm::Type* c_element;
   llvm::Type* c_vector;
   llvm::Align c_align;
-  Value *a, *a_stride, *b_pointer, *b_stride, *c, *c_stride, *m, *n, *k, *accumulate;
+  Value *a, *a_stride, *b_pointer, *b_stride, *c, *c_stride, *m, *n, *k, *accumulate, *to_next_b;
 
   FewRows(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
     c_element = accumulator_type(b, plan);
     c_vector = vector_of(c_element);
     c_align = llvm::Align(static_cast<std::uint64_t>(size_of(plan.accumulator)));
     Value** const arguments[] = {&a,        &a_stride, &b_pointer, &b_stride, &c,
-                                 &c_stride, &m,        &n,         &k,        &accumulate};
+                                 &c_stride, &m,        &n,         &k,        &accumulate, &to_next_b};
     unsigned index = 0;
     for (Value** argument : arguments)
       *argument = f->getArg(index++);
@@ -73,6 +78,20 @@ struct FewRows {
   }
   Value* fused(Value* x, Value* y, Value* sum) { return fused_multiply_add(b, plan, x, y, sum); }
 
+  // What one step of an inner product reads of a row or column: a vector of elements that are converted, or
+  // twice as many bf16 where an instruction multiplies pairs of them.
+  bool multiplies_pairs() const { return plan.panel == PanelKind::Bf16Pairs; }
+  int inner_lanes() const { return multiplies_pairs() ? 2 * plan.lanes : plan.lanes; }
+  Value* load_inner(DType from, Value* address, Value* mask) {
+    if (!multiplies_pairs()) return load(from, address, mask);
+    auto* type = llvm::FixedVectorType::get(memory_type(b, from), static_cast<unsigned>(inner_lanes()));
+    if (!mask) return b.CreateAlignedLoad(type, address, align_of(from));
+    return b.CreateMaskedLoad(type, address, align_of(from), mask, llvm::Constant::getNullValue(type));
+  }
+  Value* inner_product(Value* x, Value* y, Value* sum) {
+    return multiplies_pairs() ? bf16_pair_products(b, plan, x, y, sum) : fused(x, y, sum);
+  }
+
   // --- Rows of B contiguous ---
 
   // C[:, j : j + vectors] += A[:, k0 : k0 + depth] * B[k0 : k0 + depth, j : j + vectors]. The rows of B stay
@@ -82,7 +101,10 @@ struct FewRows {
     llvm::SmallVector<Value*, 16> of_b;
     for (int p = 0; p < depth; ++p) {
       Value* row = at(element, b_pointer, b.CreateAdd(k0, number(p)), b_stride, j);
-      if (!mask && !plan.target.hardware_prefetches_rows)
+      if (plan.shape.prefetches_next_b)
+        prefetch_lines(b, b.CreateGEP(b.getInt8Ty(), row, to_next_b),
+                       vectors * plan.lanes * size_of(plan.shape.b), Cache::L2);
+      else if (!mask && !plan.target.hardware_prefetches_rows)
         prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), row, tuning::skinny_prefetch_bytes),
                        vectors * plan.lanes * size_of(plan.shape.b), Cache::L2);
       for (int v = 0; v < vectors; ++v)
@@ -171,24 +193,29 @@ struct FewRows {
     auto place = [&](DType t, Value* line) { return b.CreateGEP(memory_type(b, t), line, p); };
     llvm::SmallVector<Value*, 4> x;
     for (Value* line : of_a)
-      x.push_back(load(plan.shape.a, place(plan.shape.a, line), mask));
+      x.push_back(load_inner(plan.shape.a, place(plan.shape.a, line), mask));
     llvm::SmallVector<Value*, 16> next(sums.size());
     for (std::size_t j = 0; j < of_b.size(); ++j) {
       Value* column = place(plan.shape.b, of_b[j]);
       if (prefetches)
-        prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), column, tuning::skinny_prefetch_bytes),
-                       plan.lanes * size_of(plan.shape.b), Cache::L2);
-      Value* y = load(plan.shape.b, column, mask);
+        prefetch_lines(b, b.CreateGEP(b.getInt8Ty(), column, inner_distance()),
+                       inner_lanes() * size_of(plan.shape.b), Cache::L2);
+      Value* y = load_inner(plan.shape.b, column, mask);
       for (std::size_t i = 0; i < x.size(); ++i)
-        next[i * of_b.size() + j] = fused(x[i], y, sums[i * of_b.size() + j]);
+        next[i * of_b.size() + j] = inner_product(x[i], y, sums[i * of_b.size() + j]);
     }
     return next;
+  }
+
+  // The distance of what an inner product prefetches.
+  Value* inner_distance() {
+    return plan.shape.prefetches_next_b ? to_next_b : number(tuning::skinny_prefetch_bytes);
   }
 
   // Emits a loop over whole vectors of k, then a masked last step; the sums stay in registers.
   llvm::SmallVector<Value*, 16> inner_sums(llvm::ArrayRef<Value*> of_a, llvm::ArrayRef<Value*> of_b,
                                            bool prefetches) {
-    Value* whole = b.CreateAnd(k, number(-plan.lanes));
+    Value* whole = b.CreateAnd(k, number(-inner_lanes()));
     llvm::SmallVector<Value*, 16> sums(of_a.size() * of_b.size(), llvm::Constant::getNullValue(c_vector));
     auto loop = [&](Value* begin, Value* end, bool masked) {
       llvm::BasicBlock *before = b.GetInsertBlock(), *body = new_block(b, "k.loop"),
@@ -203,9 +230,9 @@ struct FewRows {
         phi->addIncoming(s, before);
         phis.push_back(phi);
       }
-      Value* mask = masked ? lanes_below(b, b.CreateSub(end, p), plan.lanes) : nullptr;
+      Value* mask = masked ? lanes_below(b, b.CreateSub(end, p), inner_lanes()) : nullptr;
       auto next = inner_step(of_a, of_b, p, phis, mask, prefetches && !masked);
-      Value* following = b.CreateNSWAdd(p, number(plan.lanes));
+      Value* following = b.CreateNSWAdd(p, number(inner_lanes()));
       p->addIncoming(following, b.GetInsertBlock());
       for (std::size_t i = 0; i < phis.size(); ++i)
         llvm::cast<llvm::PHINode>(phis[i])->addIncoming(next[i], b.GetInsertBlock());
@@ -225,7 +252,9 @@ struct FewRows {
   }
 
   void inner() {
-    if (plan.lanes * size_of(plan.shape.b) == line_bytes) {
+    if (plan.shape.prefetches_next_b) {
+      inner_columns(true);
+    } else if (inner_lanes() * size_of(plan.shape.b) == line_bytes) {
       Value* bytes = b.CreateMul(b.CreateMul(n, k), number(size_of(plan.shape.b)));
       Value* far = b.CreateICmpSGT(bytes, number(tuning::min_prefetched_b_l2s * plan.target.l2_bytes));
       emit_if_else(b, far, [&] { inner_columns(true); }, [&] { inner_columns(false); });
@@ -239,27 +268,15 @@ struct FewRows {
     const InnerTile tile = inner_tile(plan);
     emit_for(b, number(0), n, tile.columns, [&](Value* j) {
       auto of_b = lines(plan.shape.b, b_pointer, b_stride, j, n, tile.columns);
-      emit_for(b, number(0), m, tile.rows, [&](Value* i) {
+      const auto rows = [&](Value* i, bool prefetches) {
         auto of_a = lines(plan.shape.a, a, a_stride, i, m, tile.rows);
-        auto sums = inner_sums(of_a, of_b, prefetches);
-        for (std::size_t r = 0; r < of_a.size(); ++r)
-          for (std::size_t q = 0; q < of_b.size(); ++q) {
-            llvm::FastMathFlags any_order;
-            any_order.setAllowReassoc();
-            auto* sum =
-                b.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(c_element), sums[r * of_b.size() + q]);
-            llvm::cast<llvm::Instruction>(sum)->setFastMathFlags(any_order);
-            Value *row = b.CreateAdd(i, number(static_cast<std::int64_t>(r))),
-                  *column = b.CreateAdd(j, number(static_cast<std::int64_t>(q)));
-            Value* inside = b.CreateAnd(b.CreateICmpSLT(row, m), b.CreateICmpSLT(column, n));
-            emit_if(b, inside, [&] {
-              Value* place = at(c_element, c, row, c_stride, column);
-              Value* old = b.CreateAlignedLoad(c_element, place, c_align);
-              old = b.CreateSelect(accumulate, old, llvm::ConstantFP::getNegativeZero(c_element));
-              b.CreateAlignedStore(b.CreateFAdd(old, sum), place, c_align);
-            });
-          }
-      });
+        store_lane_sums(b, plan, {c, c_stride, m, n, accumulate}, i, j, tile.columns,
+                        inner_sums(of_a, of_b, prefetches));
+      };
+      // The first rows prefetch for all rows.
+      if (prefetches) rows(number(0), true);
+      if (prefetches && one_tile_of_rows(plan)) return;
+      emit_for(b, number(prefetches ? tile.rows : 0), m, tile.rows, [&](Value* i) { rows(i, false); });
     });
   }
 };
@@ -268,8 +285,9 @@ llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind,
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   const std::string name = std::string("kiln.dot.") + kind + "." + std::string(kiln::name(plan.shape.a)) +
                            "." + std::string(kiln::name(plan.shape.b)) + "." +
-                           std::to_string(inner_tile(plan).rows) + "." + isa_name(plan.target);
-  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty()},
+                           std::to_string(inner_tile(plan).rows) + "." + isa_name(plan.target) +
+                           (plan.shape.prefetches_next_b ? ".ahead" : "") + (one_tile_of_rows(plan) ? ".all" : "");
+  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), i64},
                  [&](llvm::Function* f) {
                    FewRows few(b, plan, f);
                    (few.*emit)();

@@ -15,11 +15,11 @@
 namespace kiln::cpu::dot {
 
 // void(ptr a, i64 a_row_stride, ptr b, i64 b_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k,
-//      i1 accumulate)
+//      i1 accumulate, i64 to_next_b)
 //
 // All extents are at least 1. For outer products `a` holds accumulator elements, and b_stride is the stride
 // of B's rows. For inner products `a` holds elements as they are in memory, and b_stride is the stride of B's
-// columns.
+// columns. to_next_b is that of DotOperands, and ignored if the shape does not prefetch.
 llvm::Function* outer_products(Builder& b, const Plan& plan);
 llvm::Function* inner_products(Builder& b, const Plan& plan);
 

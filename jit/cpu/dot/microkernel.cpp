@@ -71,13 +71,12 @@ struct Microkernel {
   }
 
   Value* multiply_add(Value* x, Value* y, Value* sum) {
-    const auto halves = static_cast<unsigned>(plan.lanes) * 2;
     switch (plan.panel) {
     case PanelKind::F32:
     case PanelKind::F64: return fused_multiply_add(b, plan, x, y, sum);
     case PanelKind::I16Pairs: {
       if (!plan.target.x86) return b.CreateAdd(sum, i16_pair_products(x, y));
-      llvm::Type* pairs = llvm::FixedVectorType::get(b.getInt16Ty(), halves);
+      llvm::Type* pairs = llvm::FixedVectorType::get(b.getInt16Ty(), static_cast<unsigned>(plan.lanes) * 2);
       const auto id = plan.target.isa == DotIsa::Avx512 ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
                       : plan.target.isa == DotIsa::Avx2 ? llvm::Intrinsic::x86_avx2_pmadd_wd
                                                         : llvm::Intrinsic::x86_sse2_pmadd_wd;
@@ -85,11 +84,7 @@ struct Microkernel {
                          b.CreateIntrinsic(id, {}, {b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)}));
     }
     case PanelKind::I8Quads: return byte_products(b, plan, x, y, sum);
-    case PanelKind::Bf16Pairs: {
-      llvm::Type* pairs = llvm::FixedVectorType::get(b.getBFloatTy(), halves);
-      return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
-                               {sum, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
-    }
+    case PanelKind::Bf16Pairs: return bf16_pair_products(b, plan, x, y, sum);
     }
     return nullptr;
   }
@@ -213,7 +208,7 @@ struct Microkernel {
     Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
     Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
     Value *k = f->getArg(8), *accumulate = f->getArg(9), *corrections = f->getArg(10),
-          *packed = f->getArg(11);
+          *packed = f->getArg(11), *to_next_b = f->getArg(12);
     const auto rows = static_cast<unsigned>(plan.mr), vectors = static_cast<unsigned>(plan.vectors);
     const auto lanes = static_cast<unsigned>(plan.lanes);
 
@@ -243,7 +238,9 @@ struct Microkernel {
       accumulate = b.getFalse();
     }
     auto one_step = [&](const State& at) {
-      if (plan.streams_b() || packs)
+      if (plan.shape.prefetches_next_b && (plan.streams_b() || packs))
+        prefetch_row(b.CreateGEP(b.getInt8Ty(), at.b_row, to_next_b), b_stride, Cache::L2);
+      else if (plan.streams_b() || packs)
         prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::L2);
       if (plan.target.slow_l2)
         prefetch_rows_ahead(at.b_row, b_stride, tuning::sliver_prefetch_rows, Cache::L1);
@@ -301,11 +298,17 @@ struct Microkernel {
   // L2. L1 waits for too few lines at a time to read memory by itself: with the lines in L2, 6 to 32 rows
   // take half as long (Zen 4).
   void prefetch_rows_ahead(Value* b_row, Value* b_stride, std::int64_t rows, Cache into) {
+    prefetch_row(row_of(b_row, b_element, b_stride,
+                        b.getInt64(static_cast<std::uint64_t>(rows * rows_of_step()))),
+                 b_stride, into);
+  }
+
+  // Prefetches what one step reads of B.
+  void prefetch_row(Value* b_row, Value* b_stride, Cache into) {
     const auto element = static_cast<std::int64_t>(b_element->getPrimitiveSizeInBits() / 8);
     const std::int64_t step = std::max<std::int64_t>(line_bytes / element, plan.lanes);
     for (int i = 0; i < rows_of_step(); ++i) {
-      Value* ahead = row_of(b_row, b_element, b_stride,
-                            b.getInt64(static_cast<std::uint64_t>(rows * rows_of_step() + i)));
+      Value* ahead = row_of(b_row, b_element, b_stride, b.getInt64(static_cast<std::uint64_t>(i)));
       for (std::int64_t j = 0; j < plan.nr(); j += step)
         prefetch_line(b, b.CreateConstGEP1_64(b_element, ahead, static_cast<std::uint64_t>(j)), into);
     }
@@ -326,11 +329,17 @@ Value* fused_multiply_add(Builder& b, const Plan& plan, Value* x, Value* y, Valu
                : b.CreateFAdd(b.CreateFMul(x, y), sum);
 }
 
+Value* bf16_pair_products(Builder& b, const Plan& plan, Value* x, Value* y, Value* sum) {
+  llvm::Type* pairs = llvm::FixedVectorType::get(b.getBFloatTy(), static_cast<unsigned>(plan.lanes) * 2);
+  return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
+                           {sum, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
+}
+
 llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   const std::string name =
       "kiln.dot.micro." + plan.tile_name() + (packs ? ".packs." + std::string(kiln::name(plan.shape.b)) : "");
-  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr, ptr},
+  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr, ptr, i64},
                  [&](llvm::Function* f) { Microkernel(b, plan, packs).build(f); });
 }
 

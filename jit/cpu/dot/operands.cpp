@@ -16,7 +16,8 @@ Arguments::Arguments(Builder& builder, const Plan& plan, llvm::Function* f) {
   unsigned index = 0;
   for (Value** argument : arguments)
     *argument = f->getArg(index++);
-  if (plan.shape.rounds) rounded = f->getArg(index), rounded_row_stride = f->getArg(index + 1);
+  if (plan.shape.rounds) rounded = f->getArg(index++), rounded_row_stride = f->getArg(index++);
+  to_next_b = plan.shape.prefetches_next_b ? f->getArg(index) : static_cast<Value*>(builder.getInt64(0));
   Value* one = builder.getInt64(1);
   if (plan.shape.a_strides == DotStrides::UnitInner) a_column_stride = one;
   if (plan.shape.a_strides == DotStrides::UnitOuter) a_row_stride = one;

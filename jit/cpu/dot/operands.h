@@ -14,6 +14,7 @@ struct Arguments {
   llvm::Value *a, *a_row_stride, *a_column_stride, *b, *b_row_stride, *b_column_stride;
   llvm::Value *c, *c_row_stride, *m, *n, *k, *accumulate, *scratch;
   llvm::Value *rounded = nullptr, *rounded_row_stride = nullptr; // only if the shape rounds
+  llvm::Value* to_next_b;                                        // 0 unless the shape prefetches it
 
   Arguments(Builder& builder, const Plan& plan, llvm::Function* f);
 };

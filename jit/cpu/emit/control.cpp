@@ -167,7 +167,9 @@ void KernelEmitter::emit_own_for(const ir::Op& op) {
       [&](Value* i, const Values& carried, llvm::Instruction*) -> Values {
         scalars_[region.args[0].get()] = i;
         bind_scalar_args(region, 1, carried);
+        loops_.push_back({region.args[0].get(), b_.CreateAdd(i, step)});
         emit_region(region);
+        loops_.pop_back();
         const ir::Op& yield = *region.terminator();
         Values next = scalar_operands(yield, 0);
         emit_tile_yields(yield, region, 1);

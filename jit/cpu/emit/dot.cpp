@@ -3,6 +3,7 @@
 // Plain loads from views are read in place, all other operands from scratch.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/facts/column_limit.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/axes.h>
 #include <kiln/jit/passes/index_tiles.h>
 
@@ -158,6 +159,7 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
   const ir::Op& load = *source->def;
   const auto& axes = load.integers("axes");
   Matrix m = view_matrix(load, order, extents);
+  m.to_next = bytes_to_next_tile(load);
 
   // A tile that begins before its view lacks its first elements, which strides cannot express.
   auto offsets = load.view_offsets();
@@ -175,6 +177,7 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
     emit_nest({root}, copy.extents);
   });
   m.pointer = b_.CreateSelect(copied, copy.pointer, m.pointer);
+  if (m.to_next) m.to_next = b_.CreateSelect(copied, b_.getInt64(0), m.to_next);
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto number = [&](const std::vector<std::int64_t>& numbers) {
       return b_.getInt64(static_cast<std::uint64_t>(numbers[order[i]]));
@@ -274,6 +277,7 @@ void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb,
     zero_missing(m, n, missing, sums);
   }
   shape.a_strides = ma.known, shape.b_strides = mb.known, shape.rounds = sums.rounded;
+  shape.prefetches_next_b = mb.to_next && shape.m <= tuning::skinny_rows;
   Buffer scratch = make_buffer(DType::U8, false, {dot_scratch_bytes(shape, dot_target_)});
   DotContext context{b_, shape, dot_target_};
   auto product = [&](Value* pa, Value* pb, Value* pc) {
@@ -286,6 +290,7 @@ void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb,
     operands.accumulate = b_.getInt1(sums.accumulate);
     operands.scratch = scratch.pointer;
     operands.rounded = sums.rounded, operands.rounded_row_stride = sums.rounded_row_stride;
+    operands.to_next_b = mb.to_next;
     emit_dot_accumulate(context, operands);
   };
   auto batches = [&](auto&& self, std::size_t i, Value* pa, Value* pb, Value* pc) -> void {

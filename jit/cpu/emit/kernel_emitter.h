@@ -328,6 +328,7 @@ private:
     Values strides; // per axis
     Values valid;   // per axis: the elements that exist
     DotStrides known = DotStrides::Any;
+    llvm::Value* to_next = nullptr; // bytes to what the loop's next iteration reads; null: unknown
   };
   bool limit_by_mask(const ir::Value* mask, const std::vector<int>& axes, Values& extents,
                      llvm::Value*& wraps);
@@ -351,6 +352,14 @@ private:
   void keep_needed_rows(const ir::Value* product, Matrix& a, Sums& sums);
   void multiply(DotShape shape, const Matrix& a, const Matrix& b, const Sums& sums);
   void zero_missing(llvm::Value* m, llvm::Value* n, llvm::Value* missing_batch, const Sums& sums);
+
+  // next_tile.cpp: what the next iteration of a loop reads
+  struct CurrentLoop {
+    const ir::Value* index;
+    llvm::Value* next; // the index of the next iteration
+  };
+  llvm::Value* next_scalar(const ir::Value* v, std::unordered_map<const ir::Value*, llvm::Value*>& known);
+  llvm::Value* bytes_to_next_tile(const ir::Op& load);
 
   // product.cpp: loops over K, and products that programs share
   bool take_shared_sums(const ir::Op& loop);
@@ -446,6 +455,7 @@ private:
   ArraySums array_sums_;
   std::unordered_map<const ir::Value*, OwnCopy> own_copies_;
   Deferral deferral_;
+  std::vector<CurrentLoop> loops_; // the loops around what is being emitted, without products
   int region_depth_ = 0;
   std::vector<Parts> parts_;    // of each region; those of inner regions come first
   Parts* open_parts_ = nullptr; // of the region that is being emitted

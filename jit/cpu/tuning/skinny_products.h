@@ -50,16 +50,31 @@ inline constexpr std::int64_t min_prefetched_b_l2s = 16;
 inline constexpr std::int64_t inner_product_tile_rows = 4;
 // The columns of B whose inner products are added up together.
 // columns | Emerald Rapids | 32 x 2048 x 2048: 3 % more time with 4, 30 % with 8, which spill | 2026-11-28
-inline constexpr int inner_product_tile_columns = 6;
+inline constexpr int inner_product_tile_columns = 4;
 // The same for one row.
 // columns | Zen 4 | 6 % less time than with 6 for 1 x 4096 x 4096 | 2026-11-25
 inline constexpr int one_row_inner_product_columns = 8;
 // The rows with 16 registers: 12 sums and 7 loads.
 // rows | Emerald Rapids, AVX2 code | 32 rows: 17 % more time with 2, 80 % with 4, which spill | 2026-11-28
 inline constexpr std::int64_t blocked_inner_product_rows = 3;
-// The columns with 16 registers.
-// columns | Emerald Rapids, AVX2 code | 32 rows: 14 % more time with 3, 34 % with 6, which spill | 2026-11-28
-inline constexpr int blocked_inner_product_columns = 4;
+
+// Products that read B line by line (dot/line_products.h): the largest number of rows of A. For more rows the
+// arithmetic takes longer than reading B, and A is loaded too often.
+// rows | Zen 4 | derived: 8 rows of bf16 take as long as reading B | 2026-11-29
+inline constexpr std::int64_t line_product_rows = 8;
+// The largest number of vectors of a line, for which code is emitted one by one.
+// vectors | - | derived: lines of 1 KiB; 16 columns of 16 vectors are 256 products a row | 2026-11-29
+inline constexpr std::int64_t max_line_vectors = 16;
+// The rows and vectors of C that outer products keep in registers: the largest number of rows with 32 and with
+// 16 registers, of sums with as many registers, of vectors of a row, and the smallest number of vectors unless
+// the row is shorter.
+// rows, sums, vectors | Zen 4 | derived: 24 sums and 4 to 8 vectors of B | 2026-11-29
+inline constexpr std::int64_t line_product_tile_rows = 6, blocked_line_product_rows = 2,
+                              line_product_sums = 24, blocked_line_product_sums = 8,
+                              line_product_vectors = 8, min_line_product_vectors = 4;
+// The distance at which lines are prefetched into L2.
+// bytes | Zen 4 | one row: f32 as long with 4096, bf16 20 % more time | 2026-11-29
+inline constexpr std::int64_t line_prefetch_bytes = 2048;
 
 // K of a chunk where several register tiles of rows read B in place. Neighbouring rows of B lie pages apart,
 // and L2 keeps little more than a hundred of such rows. B is prefetched half a chunk ahead.
