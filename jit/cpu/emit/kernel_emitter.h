@@ -360,6 +360,14 @@ private:
   };
   llvm::Value* next_scalar(const ir::Value* v, std::unordered_map<const ir::Value*, llvm::Value*>& known);
   llvm::Value* bytes_to_next_tile(const ir::Op& load);
+  struct NextIteration { // what the indices of a gather are computed from
+    std::unordered_map<const ir::Value*, llvm::Value*> scalars;
+    std::vector<std::pair<const ir::Value*, llvm::Value*>> changed; // scalars, and their next values
+    std::vector<const ir::Value*> buffered;                         // tiles
+    std::set<const ir::Value*> seen;
+  };
+  bool follow_to_next(const ir::Value* v, NextIteration& next);
+  void prefetch_next_row(Nest& nest, const ir::Op& gather, const Indices& at);
 
   // product.cpp: loops over K, and products that programs share
   bool take_shared_sums(const ir::Op& loop);

@@ -135,6 +135,7 @@ struct Nest {
     auto operator<=>(const Key&) const = default;
   };
   std::map<Key, llvm::Value*> memo, hoisted;
+  std::set<Key> prefetched; // rows of gathers, as the next iteration reads them
   std::set<std::tuple<Key, llvm::Value*, int, int>>
       limited; // the indices that `limits` already keeps below an extent
   void clear_limits() { limits.clear(), ends.clear(), limited.clear(); }

@@ -5,6 +5,8 @@
 // but what would follow is often what the next program reads.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/facts/program_slice.h>
+#include <kiln/jit/cpu/tuning.h>
+#include <kiln/jit/emit/prefetch.h>
 
 #include <algorithm>
 #include <utility>
@@ -69,6 +71,61 @@ Value* KernelEmitter::bytes_to_next_tile(const ir::Op& load) {
   const int size = size_of(load.operand(0)->type.dtype);
   return b_.CreateSelect(inside, b_.CreateMul(elements, b_.getInt64(static_cast<std::uint64_t>(size))),
                          b_.getInt64(0));
+}
+
+// Finds what changes in the next iteration among the values from which an index is computed. Returns false if
+// some of them cannot be computed now.
+bool KernelEmitter::follow_to_next(const ir::Value* v, NextIteration& next) {
+  if (!next.seen.insert(v).second || v->type.is_view()) return true;
+  if (v->type.is_scalar()) {
+    Value* value = next_scalar(v, next.scalars);
+    if (value && value != scalar(v)) next.changed.emplace_back(v, value);
+    return value != nullptr;
+  }
+  if (!v->def || !computes_one_value(*v->def)) return false;
+  if (plan_.has_buffer(v)) next.buffered.push_back(v);
+  return std::all_of(v->def->operands.begin(), v->def->operands.end(),
+                     [&](const ir::Value* operand) { return follow_to_next(operand, next); });
+}
+
+// Prefetches the row that the next iteration gathers in place of the row at `at`, before the loop over its
+// lanes. Its index is computed again, by single elements, for which the buffers of the current indices are of
+// no use.
+void KernelEmitter::prefetch_next_row(Nest& nest, const ir::Op& gather, const Indices& at) {
+  const ir::Type& tile = gather.result()->type;
+  const std::int64_t bytes = tile.shape.back().value() * tile.element_bytes();
+  if (loops_.empty() || nest.guarded || !nest.hoist_point || at.size() < 2 || !at.back().linear ||
+      bytes > tuning::max_prefetched_row_bytes)
+    return;
+  Indices row = at;
+  row.back() = Index{b_.getInt64(0)};
+  if (depth_of(row) >= nest.hoist_depth || !nest.prefetched.insert(key_of(gather.result(), row, 0)).second)
+    return;
+  IRBuilder::InsertPointGuard keep(b_);
+  b_.SetInsertPoint(nest.hoist_point);
+  NextIteration next;
+  const auto indices = gather.view_offsets();
+  for (const ir::Value* index : indices)
+    if (!follow_to_next(index, next)) return;
+  if (next.changed.empty()) return;
+  const auto being_filled = nest.being_filled;
+  nest.being_filled.insert(next.buffered.begin(), next.buffered.end());
+  auto swap = [&] {
+    for (auto& [v, value] : next.changed)
+      std::swap(scalars_[v], value);
+  };
+  swap();
+  const ViewFacts& view = facts(gather.operand(0));
+  Value* position = b_.getInt64(0);
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    Value* index = indices[axis]->type.is_tile() ? element_before(nest, nest.hoist_point, indices[axis], row)
+                                                 : scalar(indices[axis]);
+    index = b_.CreateSExt(index, b_.getInt64Ty());
+    position = b_.CreateAdd(position, b_.CreateMul(index, view.strides[axis]));
+  }
+  swap();
+  nest.being_filled = being_filled;
+  prefetch_lines(b_, b_.CreateGEP(memory_type(context_, tile.dtype), view.data, position), bytes, Cache::L2);
 }
 
 } // namespace kiln::cpu

@@ -76,6 +76,10 @@ inline constexpr std::int64_t line_product_tile_rows = 6, blocked_line_product_r
 // bytes | Zen 4 | one row: f32 as long with 4096, bf16 20 % more time | 2026-11-29
 inline constexpr std::int64_t line_prefetch_bytes = 2048;
 
+// The longest row whose successor in the next iteration a gather prefetches.
+// bytes | - | derived: 16 prefetches | 2026-11-29
+inline constexpr std::int64_t max_prefetched_row_bytes = 1024;
+
 // K of a chunk where several register tiles of rows read B in place. Neighbouring rows of B lie pages apart,
 // and L2 keeps little more than a hundred of such rows. B is prefetched half a chunk ahead.
 // elements of K | Zen 4 | 1/10 to 1/3 less time than whole chunks for 18 and 32 rows | 2026-11-22
