@@ -423,10 +423,9 @@ struct LoopNest {
   void call_tile(llvm::Function* kernel, const Rows& rows, const Sliver& sliver, Value* i, Value* height,
                  Value* steps, Value* adds, Value* packed) {
     Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, x.c_row_stride));
-    b.CreateCall(kernel,
-                 {operands.row_of(rows, i), rows.row_stride, sliver.panel.pointer, sliver.panel.row_stride,
-                  c_rows, x.c_row_stride, height, sliver.width, steps, adds, sliver.corrections, packed,
-                  x.to_next_b});
+    b.CreateCall(kernel, {operands.row_of(rows, i), rows.row_stride, sliver.panel.pointer,
+                          sliver.panel.row_stride, c_rows, x.c_row_stride, height, sliver.width, steps, adds,
+                          sliver.corrections, packed, x.to_next_b});
   }
 };
 

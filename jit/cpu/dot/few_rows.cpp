@@ -51,8 +51,8 @@ struct FewRows {
     c_element = accumulator_type(b, plan);
     c_vector = vector_of(c_element);
     c_align = llvm::Align(static_cast<std::uint64_t>(size_of(plan.accumulator)));
-    Value** const arguments[] = {&a,        &a_stride, &b_pointer, &b_stride, &c,
-                                 &c_stride, &m,        &n,         &k,        &accumulate, &to_next_b};
+    Value** const arguments[] = {&a, &a_stride, &b_pointer, &b_stride,   &c,        &c_stride,
+                                 &m, &n,        &k,         &accumulate, &to_next_b};
     unsigned index = 0;
     for (Value** argument : arguments)
       *argument = f->getArg(index++);
@@ -286,7 +286,8 @@ llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind,
   const std::string name = std::string("kiln.dot.") + kind + "." + std::string(kiln::name(plan.shape.a)) +
                            "." + std::string(kiln::name(plan.shape.b)) + "." +
                            std::to_string(inner_tile(plan).rows) + "." + isa_name(plan.target) +
-                           (plan.shape.prefetches_next_b ? ".ahead" : "") + (one_tile_of_rows(plan) ? ".all" : "");
+                           (plan.shape.prefetches_next_b ? ".ahead" : "") +
+                           (one_tile_of_rows(plan) ? ".all" : "");
   return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), i64},
                  [&](llvm::Function* f) {
                    FewRows few(b, plan, f);

@@ -31,7 +31,8 @@ struct OuterLineTile {
 
 // The vectors are a divisor of those of a row, and whole groups; 0 if there is none that is large enough.
 OuterLineTile outer_line_tile(const Plan& plan) {
-  const std::int64_t most = plan.blocks_rows ? tuning::blocked_line_product_rows : tuning::line_product_tile_rows;
+  const std::int64_t most =
+      plan.blocks_rows ? tuning::blocked_line_product_rows : tuning::line_product_tile_rows;
   const std::int64_t sums = plan.blocks_rows ? tuning::blocked_line_product_sums : tuning::line_product_sums;
   const std::int64_t rows = equal_part(std::max<std::int64_t>(plan.shape.m, 1), most);
   const std::int64_t all = plan.shape.n / plan.lanes;
@@ -59,8 +60,9 @@ struct LineProducts {
         c_element(accumulator_type(b, p)),
         c_vector(llvm::FixedVectorType::get(c_element, static_cast<unsigned>(p.lanes))),
         c_align(static_cast<std::uint64_t>(size_of(p.accumulator))) {
-    Value** const arguments[] = {&a, &a_row_stride, &a_column_stride, &b_pointer,  &b_stride,  &c, &c_stride,
-                                 &m, &n,            &k,               &accumulate, &to_next_b};
+    Value** const arguments[] = {
+        &a, &a_row_stride, &a_column_stride, &b_pointer, &b_stride, &c, &c_stride, &m, &n,
+        &k, &accumulate,   &to_next_b};
     unsigned index = 0;
     for (Value** argument : arguments)
       *argument = f->getArg(index++);
@@ -75,7 +77,7 @@ struct LineProducts {
                               : fused_multiply_add(b, plan, x, y, sum);
   }
   PanelKind panel() const {
-    return multiplies_pairs() ? PanelKind::Bf16Pairs
+    return multiplies_pairs()               ? PanelKind::Bf16Pairs
            : plan.accumulator == DType::F64 ? PanelKind::F64
                                             : PanelKind::F32;
   }
@@ -167,11 +169,10 @@ struct LineProducts {
                            })
                .results;
     if (group > 1)
-      sums = emit::emit_loop(b, whole, k, number(1), sums,
-                             [&](Value* p, const Values& at, llvm::Instruction*) {
-                               return outer_step(tile, of_a, p, 1, j, at);
-                             })
-                 .results;
+      sums =
+          emit::emit_loop(b, whole, k, number(1), sums, [&](Value* p, const Values& at, llvm::Instruction*) {
+            return outer_step(tile, of_a, p, 1, j, at);
+          }).results;
     // Rows past the end store what the last one stores.
     auto left = sums.begin();
     for (Value* row : of_c) {
@@ -191,8 +192,10 @@ struct LineProducts {
           prefetch(row, number(e));
       return;
     }
-    const std::int64_t lines = (length - 1) / elements_of_line() + 1, of_step = (count * lines - 1) / passes + 1;
-    Value* step = b.CreateAdd(b.CreateMul(pass, b.CreateUDiv(k, number(count))), b.CreateUDiv(p, number(count)));
+    const std::int64_t lines = (length - 1) / elements_of_line() + 1,
+                       of_step = (count * lines - 1) / passes + 1;
+    Value* step =
+        b.CreateAdd(b.CreateMul(pass, b.CreateUDiv(k, number(count))), b.CreateUDiv(p, number(count)));
     for (std::int64_t l = 0; l < of_step; ++l) {
       Value* line = b.CreateAdd(b.CreateMul(step, number(of_step)), number(l));
       Value* row = smin(b, b.CreateUDiv(line, number(lines)), b.CreateSub(k, number(1)));
@@ -209,8 +212,8 @@ struct LineProducts {
     for (std::int64_t v = 0; v < vectors; ++v)
       all.push_back(b.CreateAlignedLoad(c_vector, c_place(row, v), c_align));
     for (std::size_t v = 0; multiplies_pairs() && v < all.size(); v += 2)
-      std::tie(all[v], all[v + 1]) = std::pair(every_other_group(all[v], all[v + 1], 0),
-                                               every_other_group(all[v], all[v + 1], 1));
+      std::tie(all[v], all[v + 1]) =
+          std::pair(every_other_group(all[v], all[v + 1], 0), every_other_group(all[v], all[v + 1], 1));
     return all;
   }
   void store_c(Value* row, Values sums) {
@@ -284,11 +287,10 @@ struct LineProducts {
     Value* place = b.CreateGEP(a_element, row, b.CreateMul(p, a_column_stride));
     const auto lanes = static_cast<unsigned>(plan.lanes);
     if (!multiplies_pairs())
-      return b.CreateVectorSplat(
-          lanes, to_panel(b, b.CreateAlignedLoad(a_element, place, align), plan.shape.a, panel(), plan.target));
-    Value* pair = count > 1
-                      ? static_cast<Value*>(b.CreateAlignedLoad(b.getInt32Ty(), place, align))
-                      : b.CreateZExt(b.CreateAlignedLoad(a_element, place, align), b.getInt32Ty());
+      return b.CreateVectorSplat(lanes, to_panel(b, b.CreateAlignedLoad(a_element, place, align),
+                                                 plan.shape.a, panel(), plan.target));
+    Value* pair = count > 1 ? static_cast<Value*>(b.CreateAlignedLoad(b.getInt32Ty(), place, align))
+                            : b.CreateZExt(b.CreateAlignedLoad(a_element, place, align), b.getInt32Ty());
     return b.CreateVectorSplat(lanes, pair);
   }
 };
@@ -321,8 +323,8 @@ bool fits(const Plan& plan, std::int64_t length) {
 } // namespace
 
 bool inner_line_products_possible(const Plan& plan) {
-  return inner_products_possible(plan) && fits(plan, plan.shape.k) && plan.shape.k >= tuning::min_inner_product_k &&
-         plan.shape.m <= 1;
+  return inner_products_possible(plan) && fits(plan, plan.shape.k) &&
+         plan.shape.k >= tuning::min_inner_product_k && plan.shape.m <= 1;
 }
 
 bool outer_line_products_possible(const Plan& plan) {

@@ -298,9 +298,9 @@ struct Microkernel {
   // L2. L1 waits for too few lines at a time to read memory by itself: with the lines in L2, 6 to 32 rows
   // take half as long (Zen 4).
   void prefetch_rows_ahead(Value* b_row, Value* b_stride, std::int64_t rows, Cache into) {
-    prefetch_row(row_of(b_row, b_element, b_stride,
-                        b.getInt64(static_cast<std::uint64_t>(rows * rows_of_step()))),
-                 b_stride, into);
+    prefetch_row(
+        row_of(b_row, b_element, b_stride, b.getInt64(static_cast<std::uint64_t>(rows * rows_of_step()))),
+        b_stride, into);
   }
 
   // Prefetches what one step reads of B.

@@ -177,7 +177,8 @@ std::string Plan::tile_name() const {
   if (panel == PanelKind::I8Quads)
     kind += std::string(shape.a == DType::U8 ? ".u8" : ".i8") + (shape.b == DType::U8 ? ".u8" : ".i8");
   return kind + "." + std::to_string(mr) + "x" + std::to_string(nr()) + "." + isa_name(target) +
-         (streams_b() ? ".skinny" : "") + (begins_with_c() ? ".fixed" : "") + (shape.prefetches_next_b ? ".ahead" : "");
+         (streams_b() ? ".skinny" : "") + (begins_with_c() ? ".fixed" : "") +
+         (shape.prefetches_next_b ? ".ahead" : "");
 }
 
 } // namespace kiln::cpu::dot

@@ -86,7 +86,7 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
   const auto step = axis >= 0 ? passes::step_in_memory(op, axis) : std::nullopt;
   access.step = is_step(step) ? chosen_step(op, *step, access.mask) : 0;
-  if (access.step == 1) prefetch_next_row(nest, op, at);
+  if (access.step == 1 && op.is(Opcode::ViewGather)) prefetch_next_row(nest, op, at);
   const Indices place = access.step != 0 ? first_lane(at) : at;
   Value* position = b_.getInt64(0);
   for (std::size_t a = 0; a < indices.size(); ++a) {

@@ -151,6 +151,7 @@ private:
 
   // prefetch.cpp: prefetches of what loads read next
   void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
+  bool fills_operand_of_dot(const Nest& nest, const ir::Op& load) const;
   void prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access);
   bool prefetches_tile_below(const Nest& nest, const ir::Op& load);
   void prefetch_below(int lanes, const ir::Op& load, const Access& access, const Indices& at);
@@ -367,7 +368,7 @@ private:
     std::set<const ir::Value*> seen;
   };
   bool follow_to_next(const ir::Value* v, NextIteration& next);
-  void prefetch_next_row(Nest& nest, const ir::Op& gather, const Indices& at);
+  void prefetch_next_row(Nest& nest, const ir::Op& load, const Indices& at);
 
   // product.cpp: loops over K, and products that programs share
   bool take_shared_sums(const ir::Op& loop);

@@ -13,12 +13,12 @@
 
 namespace kiln::cpu {
 
+using ir::Opcode;
 using llvm::Value;
 
 // The value of a scalar in the next iteration of the innermost loop, or null if it cannot be computed now.
 // `known` holds those that are already computed here.
-Value* KernelEmitter::next_scalar(const ir::Value* v,
-                                  std::unordered_map<const ir::Value*, Value*>& known) {
+Value* KernelEmitter::next_scalar(const ir::Value* v, std::unordered_map<const ir::Value*, Value*>& known) {
   if (v == loops_.back().index) return loops_.back().next;
   if (auto found = known.find(v); found != known.end()) return found->second;
   const auto current = scalars_.find(v);
@@ -27,7 +27,8 @@ Value* KernelEmitter::next_scalar(const ir::Value* v,
   const ir::Op* op = v->def;
   if (!op) { // a parameter, or carried by a loop: the innermost one gives it a value that is not known yet
     const auto& args = loops_.back().index->region->args;
-    const bool carried = std::any_of(args.begin(), args.end(), [&](const auto& arg) { return arg.get() == v; });
+    const bool carried =
+        std::any_of(args.begin(), args.end(), [&](const auto& arg) { return arg.get() == v; });
     return known[v] = carried ? nullptr : here;
   }
   if (!computes_one_value(*op)) return known[v] = nullptr;
@@ -88,23 +89,30 @@ bool KernelEmitter::follow_to_next(const ir::Value* v, NextIteration& next) {
                      [&](const ir::Value* operand) { return follow_to_next(operand, next); });
 }
 
-// Prefetches the row that the next iteration gathers in place of the row at `at`, before the loop over its
-// lanes. Its index is computed again, by single elements, for which the buffers of the current indices are of
-// no use.
-void KernelEmitter::prefetch_next_row(Nest& nest, const ir::Op& gather, const Indices& at) {
-  const ir::Type& tile = gather.result()->type;
+// Prefetches the row that the next iteration loads or gathers in place of the row at `at`, before the loop over
+// its lanes. The index of a gathered row is computed again, by single elements, for which the buffers of the
+// current indices are of no use.
+void KernelEmitter::prefetch_next_row(Nest& nest, const ir::Op& load, const Indices& at) {
+  const ir::Type& tile = load.result()->type;
   const std::int64_t bytes = tile.shape.back().value() * tile.element_bytes();
   if (loops_.empty() || nest.guarded || !nest.hoist_point || at.size() < 2 || !at.back().linear ||
       bytes > tuning::max_prefetched_row_bytes)
     return;
   Indices row = at;
   row.back() = Index{b_.getInt64(0)};
-  if (depth_of(row) >= nest.hoist_depth || !nest.prefetched.insert(key_of(gather.result(), row, 0)).second)
+  if (depth_of(row) >= nest.hoist_depth || !nest.prefetched.insert(key_of(load.result(), row, 0)).second)
     return;
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.hoist_point);
+  if (load.is(Opcode::ViewLoad)) {
+    Value* to_next = bytes_to_next_tile(load);
+    if (!to_next) return;
+    Value* address = view_access(nest, load, row, /*address_only=*/true).address;
+    prefetch_lines(b_, b_.CreateGEP(b_.getInt8Ty(), address, to_next), bytes, Cache::L2);
+    return;
+  }
   NextIteration next;
-  const auto indices = gather.view_offsets();
+  const auto indices = load.view_offsets();
   for (const ir::Value* index : indices)
     if (!follow_to_next(index, next)) return;
   if (next.changed.empty()) return;
@@ -115,7 +123,7 @@ void KernelEmitter::prefetch_next_row(Nest& nest, const ir::Op& gather, const In
       std::swap(scalars_[v], value);
   };
   swap();
-  const ViewFacts& view = facts(gather.operand(0));
+  const ViewFacts& view = facts(load.operand(0));
   Value* position = b_.getInt64(0);
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     Value* index = indices[axis]->type.is_tile() ? element_before(nest, nest.hoist_point, indices[axis], row)

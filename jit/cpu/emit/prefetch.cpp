@@ -5,6 +5,8 @@
 
 #include <llvm/Transforms/Utils/Local.h>
 
+#include <algorithm>
+
 namespace kiln::cpu {
 
 using ir::Opcode;
@@ -27,9 +29,25 @@ Value* KernelEmitter::index_constant(std::int64_t n) { return b_.getInt64(static
 void KernelEmitter::prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at) {
   nest.loads.insert(&load);
   if (nest.guarded || access.step != 1 || nest.lanes == 1) return;
+  if (fills_operand_of_dot(nest, load)) return prefetch_next_row(nest, load, at);
   if (times_read_.count(&load) == 0) prefetch_ahead(nest, load, access);
   if (load.operand(0)->type.view_rank > 1 && prefetches_tile_below(nest, load))
     prefetch_below(nest.lanes, load, access, at);
+}
+
+// Whether a nest computes an operand of a product, such as bytes that become floats, from contiguous rows.
+bool KernelEmitter::fills_operand_of_dot(const Nest& nest, const ir::Op& load) const {
+  if (loops_.empty() || nest.roots.size() != 1 || nest.roots[0].kind != Root::Kind::Fill ||
+      load.integers("axes").size() < 2 || load.integers("axes").back() != load.operand(0)->type.view_rank - 1)
+    return false;
+  const auto multiplied = [&](auto&& self, const ir::Value* v) -> bool {
+    const auto users = users_.find(v);
+    return users != users_.end() &&
+           std::all_of(users->second.begin(), users->second.end(), [&](const ir::Op* user) {
+             return user->is(Opcode::Dot) || (user->is(Opcode::Permute) && self(self, user->result()));
+           });
+  };
+  return multiplied(multiplied, nest.roots[0].value);
 }
 
 // Prefetches further on in the row. Non-temporal stores hide the other accesses of a loop from a Granite

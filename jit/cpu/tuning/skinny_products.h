@@ -60,7 +60,7 @@ inline constexpr std::int64_t blocked_inner_product_rows = 3;
 
 // Products that read B line by line (dot/line_products.h): the largest number of rows of A. For more rows the
 // arithmetic takes longer than reading B, and A is loaded too often.
-// rows | Zen 4 | derived: 8 rows of bf16 take as long as reading B | 2026-11-29
+// rows | - | derived: 8 rows of bf16 take as long as reading B | 2026-11-29
 inline constexpr std::int64_t line_product_rows = 8;
 // The largest number of vectors of a line, for which code is emitted one by one.
 // vectors | - | derived: lines of 1 KiB; 16 columns of 16 vectors are 256 products a row | 2026-11-29
@@ -68,10 +68,10 @@ inline constexpr std::int64_t max_line_vectors = 16;
 // The rows and vectors of C that outer products keep in registers: the largest number of rows with 32 and with
 // 16 registers, of sums with as many registers, of vectors of a row, and the smallest number of vectors unless
 // the row is shorter.
-// rows, sums, vectors | Zen 4 | derived: 24 sums and 4 to 8 vectors of B | 2026-11-29
+// rows, sums, vectors | - | derived: 24 sums and 4 to 8 vectors of B | 2026-11-29
 inline constexpr std::int64_t line_product_tile_rows = 6, blocked_line_product_rows = 2,
-                              line_product_sums = 24, blocked_line_product_sums = 8,
-                              line_product_vectors = 8, min_line_product_vectors = 4;
+                              line_product_sums = 24, blocked_line_product_sums = 8, line_product_vectors = 8,
+                              min_line_product_vectors = 4;
 // The distance at which lines are prefetched into L2.
 // bytes | Zen 4 | one row: f32 as long with 4096, bf16 20 % more time | 2026-11-29
 inline constexpr std::int64_t line_prefetch_bytes = 2048;
