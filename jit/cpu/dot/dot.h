@@ -24,7 +24,8 @@
 //
 // In a fixed order (DotShape::fixed_order), sums begin with C in each chunk of K, so that an element's
 // products are added in the order of K however the product is divided. Paths that add in another order are
-// excluded: inner products, and for bf16 outer products; and AMX multiplies any number of rows, or none.
+// excluded: inner products, and for bf16 the outer products of few_rows.h; and AMX multiplies any number of
+// rows, or none.
 //
 // Usage, with `builder` inside the caller's function:
 //
