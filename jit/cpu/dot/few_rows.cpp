@@ -26,14 +26,17 @@ struct InnerTile {
   int columns;
 };
 
-// The rows of A and the columns of B that inner products combine at a time. The columns are a power of two.
+// The rows of A and the columns of B that inner products combine at a time. For a short K, adding up lanes
+// takes a large part of the time, which is least for as many sums as a vector has lanes.
 InnerTile inner_tile(const Plan& plan) {
   const std::int64_t rows = std::max<std::int64_t>(plan.shape.m, 1);
   if (rows == 1) return {1, tuning::one_row_inner_product_columns};
   const std::int64_t most =
       plan.blocks_rows ? tuning::blocked_inner_product_rows : tuning::inner_product_tile_rows;
   const std::int64_t tiles = (rows - 1) / most + 1;
-  return {(rows - 1) / tiles + 1, tuning::inner_product_tile_columns};
+  const bool is_short = plan.shape.k <= tuning::short_inner_product_k;
+  return {(rows - 1) / tiles + 1, is_short || plan.blocks_rows ? tuning::short_inner_product_tile_columns
+                                                               : tuning::inner_product_tile_columns};
 }
 
 // Whether inner products combine all rows of A at a time.
@@ -283,11 +286,11 @@ struct FewRows {
 
 llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind, void (FewRows::*emit)()) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
-  const std::string name = std::string("kiln.dot.") + kind + "." + std::string(kiln::name(plan.shape.a)) +
-                           "." + std::string(kiln::name(plan.shape.b)) + "." +
-                           std::to_string(inner_tile(plan).rows) + "." + isa_name(plan.target) +
-                           (plan.shape.prefetches_next_b ? ".ahead" : "") +
-                           (one_tile_of_rows(plan) ? ".all" : "");
+  const std::string name =
+      std::string("kiln.dot.") + kind + "." + std::string(kiln::name(plan.shape.a)) + "." +
+      std::string(kiln::name(plan.shape.b)) + "." + std::to_string(inner_tile(plan).rows) + "x" +
+      std::to_string(inner_tile(plan).columns) + "." + isa_name(plan.target) +
+      (plan.shape.prefetches_next_b ? ".ahead" : "") + (one_tile_of_rows(plan) ? ".all" : "");
   return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), i64},
                  [&](llvm::Function* f) {
                    FewRows few(b, plan, f);

@@ -12,7 +12,7 @@ struct Results {
 };
 
 // Adds up the lanes of each vector, and stores the totals, or adds them to C: `columns` vectors for each row,
-// from row i and column j on. Those that are not inside C are left out. `columns` is a power of two.
+// from row i and column j on. Those that are not inside C are left out.
 void store_lane_sums(Builder& b, const Plan& plan, const Results& results, llvm::Value* i, llvm::Value* j,
                      int columns, llvm::ArrayRef<llvm::Value*> sums);
 

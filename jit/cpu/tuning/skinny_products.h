@@ -50,7 +50,13 @@ inline constexpr std::int64_t min_prefetched_b_l2s = 16;
 inline constexpr std::int64_t inner_product_tile_rows = 4;
 // The columns of B whose inner products are added up together.
 // columns | Emerald Rapids | 32 x 2048 x 2048: 3 % more time with 4, 30 % with 8, which spill | 2026-11-28
-inline constexpr int inner_product_tile_columns = 4;
+inline constexpr int inner_product_tile_columns = 6;
+// The same with 16 registers, and for a short K.
+// columns | Emerald Rapids, AVX2 code | 32 rows: 14 % more time with 3, 34 % with 6, which spill | 2026-11-28
+inline constexpr int short_inner_product_tile_columns = 4;
+// The largest K that is short for inner products.
+// elements of K | - | derived: 16 products for each of which 3 instructions add up lanes | 2026-11-29
+inline constexpr std::int64_t short_inner_product_k = 256;
 // The same for one row.
 // columns | Zen 4 | 6 % less time than with 6 for 1 x 4096 x 4096 | 2026-11-25
 inline constexpr int one_row_inner_product_columns = 8;
