@@ -89,9 +89,9 @@ bool KernelEmitter::follow_to_next(const ir::Value* v, NextIteration& next) {
                      [&](const ir::Value* operand) { return follow_to_next(operand, next); });
 }
 
-// Prefetches the row that the next iteration loads or gathers in place of the row at `at`, before the loop over
-// its lanes. The index of a gathered row is computed again, by single elements, for which the buffers of the
-// current indices are of no use.
+// Prefetches the row that the next iteration loads or gathers in place of the row at `at`, before the loop
+// over its lanes. The index of a gathered row is computed again, by single elements, for which the buffers of
+// the current indices are of no use.
 void KernelEmitter::prefetch_next_row(Nest& nest, const ir::Op& load, const Indices& at) {
   const ir::Type& tile = load.result()->type;
   const std::int64_t bytes = tile.shape.back().value() * tile.element_bytes();
