@@ -3,7 +3,9 @@
 
 #include <kiln/ops/detail/axes.h>
 #include <kiln/ops/detail/cache.h>
+#include <kiln/ops/detail/decode_tiles.h>
 #include <kiln/ops/detail/erased_view.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/detail/workspace.h>
 #include <kiln/ops/dims.h>
 
@@ -20,10 +22,7 @@ using detail::Handle;
 using detail::OpVariant;
 using Index = Scalar<std::int64_t>;
 
-// The heads of a key head in a block of rows, the keys of a part, and the size of pages that are `scattered`.
-KILN_DIM(GROUP);
-KILN_DIM(PART);
-KILN_DIM(PAGE);
+using detail::GROUP, detail::PAGE, detail::PART;
 
 // The options of both kernels. Blocks of keys lie in one page each, or `scattered` over several pages.
 constexpr std::uint32_t paged = 1, scattered = 2, quantised = 4, causal = 8, before = 16, soft_cap = 32,
@@ -284,24 +283,6 @@ void combine_body(const OpVariant& v, const Handle* arguments) {
 constinit const detail::OpKernel part_kernel("attention_decode", part_body);
 constinit const detail::OpKernel combine_kernel("attention_decode_combine", combine_body);
 
-// The sizes of tiles, which do not depend on the batch or on how the cache is stored.
-struct Tiles {
-  std::int64_t group, queries, keys, part;
-};
-
-// A heuristic. A block of keys is small enough that L2 holds it, and a part is long enough that combining
-// costs little. For more than 4 rows, for which AMX multiplies bf16, blocks of 128 keys take a quarter less
-// time than blocks of 64 (Emerald Rapids); pages of fewer keys are then gathered. The order of reductions
-// depends on the rows of a block, so that each query has a block of its own if it must not depend on others.
-Tiles tiles_for(Device device, std::int64_t group, std::int64_t queries, bool batch_invariant) {
-  Tiles t{};
-  t.queries = batch_invariant ? 1 : std::min<std::int64_t>(queries, 16);
-  t.group = std::min(group, std::max<std::int64_t>(1, 64 / t.queries));
-  t.keys = !device.is_cpu() ? 32 : t.group * t.queries > 4 ? 128 : 64;
-  t.part = device.is_cpu() ? 512 : 256;
-  return t;
-}
-
 void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& from, const Input& lengths_in,
             const Output& o_out, const DecodeOptions& options) {
   using detail::Argument;
@@ -375,7 +356,8 @@ void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& fro
   const std::int64_t batches = q.extents[0], group = q.extents[2], queries = q.extents[3];
   const std::int64_t page_size = cache.keys.extents[2],
                      capacity = cache.paged ? page_size * cache.blocks.extents[1] : page_size;
-  const Tiles tiles = tiles_for(stream.stream.device(), group, queries, options.batch_invariant);
+  const detail::DecodeTiles tiles =
+      detail::decode_tiles(stream.stream.device(), group, queries, options.batch_invariant);
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t row_blocks = up(group, tiles.group) * up(queries, tiles.queries),
                      rows = tiles.group * tiles.queries,
@@ -411,12 +393,23 @@ void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& fro
             options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(q.extents[4]))});
   list.add_if(options.soft_cap > 0, {variant.compute, options.soft_cap});
   add_visible(list);
-  Config config{GROUP = tiles.group, QUERIES = tiles.queries, KEYS = tiles.keys,
-                PART = tiles.part,   WIDTH = q.extents[4],    VALUES = o.extents[4]};
-  if (!stream.stream.device().is_cpu()) config.set(num_warps = 4);
-  if (variant.options & scattered) config.set(PAGE = page_size);
-  const Grid grid{batches, key_heads * row_blocks, parts};
-  part_kernel.launch(stream, config, variant, list, &grid);
+  const detail::GridRule rule{
+      [](const std::int64_t* facts, const Config&) { return Grid{facts[0], facts[1], facts[2]}; },
+      {batches, key_heads * row_blocks, parts}};
+  std::optional<Config> config;
+  if (q.extents[4] == o.extents[4] && !options.batch_invariant)
+    config = detail::known_config(
+        "attention_decode", stream,
+        {batches, group * key_heads, key_heads, queries, capacity, q.extents[4], page_size},
+        {part_kernel, variant, list, nullptr, rule});
+  if (!config) {
+    config = {GROUP = tiles.group, QUERIES = tiles.queries, KEYS = tiles.keys,
+              PART = tiles.part,   WIDTH = q.extents[4],    VALUES = o.extents[4]};
+    if (!stream.stream.device().is_cpu()) config->set(num_warps = 4);
+  }
+  if (variant.options & scattered) config->set(PAGE = page_size);
+  const Grid grid = rule.grid(*config);
+  part_kernel.launch(stream, *config, variant, list, &grid);
 
   const Input read_sums(sums.array()), read_largest(largest.array()), read_totals(totals.array());
   detail::OpArguments combined{read_sums, read_largest, read_totals};

@@ -19,9 +19,10 @@
 //
 // The keys are divided into parts of a fixed size, which are computed in parallel and then combined in their
 // order (Dao et al., "Flash-Decoding", 2023). So the bits of a sequence's result depend neither on the other
-// sequences nor on the number of threads. They are the same for contiguous and for paged caches whose rows
-// are contiguous. With batch_invariant, the bits of a query do not depend on the other queries of its
-// sequence either; the cache is then read once for each query.
+// sequences nor on the number of threads, and are the same for contiguous and for paged caches whose rows are
+// contiguous, unless the tuner has found different configs for them. With batch_invariant, no tuned configs
+// are used, and the bits of a query do not depend on the other queries of its sequence either; the cache is
+// then read once for each query.
 //
 // With KILN_DEBUG=1, it is an error of the stream if lengths[b] + appended is not in the range from 0 to the
 // capacity, or if an entry of cache.blocks is not the number of a page. Without it, lengths are limited to

@@ -2,7 +2,9 @@
 #include <kiln/autotune/run/registry.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/ops/attention_backward.h>
+#include <kiln/ops/decode.h>
 #include <kiln/ops/detail/call_task.h>
+#include <kiln/ops/detail/decode_tiles.h>
 #include <kiln/ops/detail/kernels.h>
 #include <kiln/ops/dims.h>
 
@@ -77,6 +79,71 @@ template <bool wants_dq, bool wants_dk_dv> void call_backward(Stream& stream, DT
     with_lse(usual_lse<float>(stream, p));
 }
 
+// --- Decoding ----------------------------------------------------------------------------------------------
+
+// Only the keys of a block are chosen: the sizes of a part and of a block of rows decide what is kept between
+// the two kernels. P is the number of keys of a page, which is S for a cache that is contiguous.
+Space decode_space(DType, const Problem& p, Device device) {
+  const std::int64_t page = p["P"];
+  const detail::DecodeTiles usual =
+      detail::decode_tiles(device, p["H"] / std::max<std::int64_t>(p["G"], 1), p["T"], false);
+  const bool paged = page < p["S"];
+  Space space;
+  space.oneof(detail::GROUP, {usual.group}).oneof(QUERIES, {usual.queries}).oneof(detail::PART, {usual.part});
+  space.oneof(WIDTH, {p["D"]}).oneof(VALUES, {p["D"]});
+  if (device.is_cpu())
+    space.pow2(KEYS, 16, 512);
+  else
+    space.pow2(KEYS, 16, 128).oneof(num_warps, {1, 2, 4, 8});
+  space.require("a part has whole blocks of keys",
+                [](const Choice& c) { return c[detail::PART] % c[KEYS] == 0; });
+  if (paged && page % usual.keys == 0) // otherwise keys are gathered
+    space.require("a block of keys lies in one page",
+                  [page](const Choice& c) { return page % c[KEYS] == 0; });
+  if (!device.is_cpu())
+    space.require("a thread holds at most 256 numbers", [](const Choice& c) {
+      const std::int64_t rows = c[detail::GROUP] * c[QUERIES];
+      return std::max(rows, c[KEYS]) * (c[KEYS] + c[WIDTH]) <= 256 * 32 * c[num_warps] || c[KEYS] == 16;
+    });
+  Config seed{detail::GROUP = usual.group, QUERIES = usual.queries, KEYS = usual.keys,
+              detail::PART = usual.part,   WIDTH = p["D"],          VALUES = p["D"]};
+  if (!device.is_cpu()) seed.set(num_warps = 4);
+  space.seed_near(seed);
+  return space;
+}
+
+// The caches are full, and the pages of a sequence are not in order.
+void call_decode(Stream& stream, DType dtype, const Problem& p) {
+  const std::int64_t batch = p["B"], page = p["P"];
+  const bool paged = page < p["S"];
+  const auto heads = [&] { return detail::stand_in_array(dtype, {batch, p["H"], p["T"], p["D"]}); };
+  auto lengths = Tensor<std::int32_t, 1>::empty({batch});
+  std::fill(lengths.begin(), lengths.end(), static_cast<std::int32_t>(p["S"]));
+  const auto full = lengths.to(stream.device());
+  const std::int64_t of_sequence = (p["S"] + page - 1) / page;
+  auto blocks = Tensor<std::int32_t, 2>::empty({batch, of_sequence});
+  for (std::int64_t i = 0; i < batch * of_sequence; ++i)
+    blocks.data()[i] = static_cast<std::int32_t>(batch * of_sequence - 1 - i);
+  const auto pages = blocks.to(stream.device());
+  const auto cached = [&] {
+    return paged ? detail::stand_in_array(dtype, {batch * of_sequence, p["G"], page, p["D"]})
+                 : detail::stand_in_array(dtype, {batch, p["G"], p["S"], p["D"]});
+  };
+  const KeyValueCache cache{
+      .keys = Output(cached()), .values = Output(cached()), .blocks = paged ? Input(pages) : Input()};
+  ops::attention_decode(stream, Input(heads()), cache, full, Output(heads()));
+}
+
+const detail::TunableOp tunable_decode(
+    {
+        .name = "attention_decode",
+        .summary = "attention of few queries with a cache of keys and values, in pages if P is below S",
+        .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+        .sizes = "B=4,H=32,G=8,T=1,S=4096,D=128,P=4096",
+        .call = call_decode,
+        .kernel = "attention_decode",
+    },
+    decode_space);
 const tune::TunableRegistration tunable_attention({
     .name = "attention",
     .summary = "o = softmax(q k^T / sqrt(D)) v",

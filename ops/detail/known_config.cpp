@@ -26,8 +26,8 @@ namespace {
 
 using tune::Mode;
 
-// Identifies a problem: the kernel, its layouts, the device, and up to six sizes.
-using Key = std::array<std::uint64_t, 9>;
+// Identifies a problem: the kernel, its layouts, the device, and up to seven sizes.
+using Key = std::array<std::uint64_t, 10>;
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
     std::uint64_t h = 0;

@@ -11,6 +11,7 @@
 #include <kiln/autotune/space/shape.h>
 #include <kiln/jit/runtime/rehearsal.h>
 #include <kiln/jit/runtime/tensor.h>
+#include <kiln/ops/decode.h>
 #include <kiln/ops/detail/call_task.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/elementwise.h>
@@ -72,6 +73,18 @@ const Lookup lookups[] = {
      [](Stream& s) {
        ops::cache_append(s, in({2, 6, 9, 24}), in({2, 6, 9, 24}), indices({2}),
                          {out({2, 6, 64, 24}), out({2, 6, 64, 24})});
+     }},
+    {"attention_decode", "B=2,H=6,G=3,T=1,S=200,D=24,P=200",
+     "GROUP=2,QUERIES=1,PART=512,WIDTH=24,VALUES=24,KEYS=32", "attention_decode",
+     [](Stream& s) {
+       ops::attention_decode(s, in({2, 6, 24}), {out({2, 3, 200, 24}), out({2, 3, 200, 24})}, indices({2}),
+                             out({2, 6, 24}));
+     }},
+    {"attention_decode", "B=2,H=6,G=3,T=1,S=192,D=24,P=64",
+     "GROUP=2,QUERIES=1,PART=512,WIDTH=24,VALUES=24,KEYS=16", "attention_decode",
+     [](Stream& s) {
+       ops::attention_decode(s, in({2, 6, 24}), {out({6, 3, 64, 24}), out({6, 3, 64, 24}), indices({2, 3})},
+                             indices({2}), out({2, 6, 24}));
      }},
     {"permute_rows", "R=80,N=300", "BN=128", "permute_rows",
      [](Stream& s) { ops::permute_rows(s, in({40, 300}), indices({80}), out({80, 300}), {.slots = 2}); }},
@@ -150,8 +163,12 @@ TEST_CASE("each space begins with a config that the compiler accepts") {
         if (n == name) extent = std::min(extent, most);
     };
     if (problem.find("E")) limit("K", problem["E"]);
-    for (auto& [name, extent] : problem.sizes)
+    if (problem.find("P")) limit("P", problem["S"]);
+    const std::int64_t key_heads = problem.find("G").value_or(1);
+    for (auto& [name, extent] : problem.sizes) {
       if (name == "D") extent += extent % 2;
+      if (name == "H") extent = (extent + key_heads - 1) / key_heads * key_heads;
+    }
     return tune::shape_of(problem);
   };
   for (const Device device : {Device::cpu(), Device::emulated("sm_80")})
