@@ -387,6 +387,11 @@ void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& fro
   list.add_if(cache.paged, cache.blocks);
   list.add_if(cache.quantised, cache.key_scales);
   list.add_if(cache.quantised, cache.value_scales);
+  // Weights are rounded to the dtype of values in relation to the largest score so far, which depends on the
+  // blocks, and the sums are of f32.
+  const DType rounded = cache.quantised ? q.dtype : cache.values.dtype;
+  detail::OutputTolerance tolerance;
+  if (size_of(rounded) < size_of(variant.compute)) tolerance = {list.size(), 4 * 0x1p-8, 32 * 0x1p-8};
   for (const Output* part : {&sums, &largest, &totals})
     list.add(*part);
   list.add({variant.compute,
@@ -401,7 +406,7 @@ void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& fro
     config = detail::known_config(
         "attention_decode", stream,
         {batches, group * key_heads, key_heads, queries, capacity, q.extents[4], page_size},
-        {part_kernel, variant, list, nullptr, rule});
+        {part_kernel, variant, list, nullptr, rule, tolerance});
   if (!config) {
     config = {GROUP = tiles.group, QUERIES = tiles.queries, KEYS = tiles.keys,
               PART = tiles.part,   WIDTH = q.extents[4],    VALUES = o.extents[4]};

@@ -87,17 +87,18 @@ Space decode_space(DType, const Problem& p, Device device) {
   const std::int64_t page = p["P"];
   const detail::DecodeTiles usual =
       detail::decode_tiles(device, p["H"] / std::max<std::int64_t>(p["G"], 1), p["T"], false);
-  const bool paged = page < p["S"];
+  const bool paged = page < p["S"], gathered = paged && page % usual.keys != 0;
   Space space;
   space.oneof(detail::GROUP, {usual.group}).oneof(QUERIES, {usual.queries}).oneof(detail::PART, {usual.part});
   space.oneof(WIDTH, {p["D"]}).oneof(VALUES, {p["D"]});
+  if (gathered) space.oneof(detail::PAGE, {page});
   if (device.is_cpu())
     space.pow2(KEYS, 16, 512);
   else
     space.pow2(KEYS, 16, 128).oneof(num_warps, {1, 2, 4, 8});
   space.require("a part has whole blocks of keys",
                 [](const Choice& c) { return c[detail::PART] % c[KEYS] == 0; });
-  if (paged && page % usual.keys == 0) // otherwise keys are gathered
+  if (paged && !gathered)
     space.require("a block of keys lies in one page",
                   [page](const Choice& c) { return page % c[KEYS] == 0; });
   if (!device.is_cpu())
@@ -108,6 +109,7 @@ Space decode_space(DType, const Problem& p, Device device) {
   Config seed{detail::GROUP = usual.group, QUERIES = usual.queries, KEYS = usual.keys,
               detail::PART = usual.part,   WIDTH = p["D"],          VALUES = p["D"]};
   if (!device.is_cpu()) seed.set(num_warps = 4);
+  if (gathered) seed.set(detail::PAGE = page);
   space.seed_near(seed);
   return space;
 }

@@ -25,6 +25,13 @@ struct GridRule {
   Grid grid(const Config& config) const { return of(facts.data(), config); }
 };
 
+// How two right configs may differ in an output that is finer than what is added up: |v - r| is at most
+// absolute + relative |r|. For tensors of random numbers of magnitude 1, as the tuner makes them up.
+struct OutputTolerance {
+  int parameter = -1; // none
+  double relative = 0, absolute = 0;
+};
+
 // A launch for which the tuner may know a config.
 struct TunableLaunch {
   const OpKernel& kernel;
@@ -33,6 +40,7 @@ struct TunableLaunch {
   const OpKernel* looped =
       nullptr; // of a kernel on rows: the one that is launched unless the config is `whole`
   GridRule grid = {};
+  OutputTolerance tolerance = {};
 };
 
 // The config for a launch, from a search in the space of the kernel that is registered as `tunable` (one of
