@@ -121,7 +121,7 @@ void add_scores_arguments(OpArguments& list, const OpVariant& variant, const Att
   list.add_if(variant.options & before, std::min(options.window_before, farthest));
   list.add_if(variant.options & after, std::min(options.window_after, farthest));
   if (variant.options & dropout) {
-    list.add({DType::F32, options.dropout});
+    list.add({variant.compute, options.dropout});
     list.add(static_cast<std::int64_t>(options.seed));
   }
   list.add(first_batch);

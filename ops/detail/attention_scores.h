@@ -52,7 +52,7 @@ public:
         cap_(take<Scalar<A>>(attention_option::soft_cap, next)),
         before_(take<Number>(attention_option::before, next)),
         after_(take<Number>(attention_option::after, next)),
-        dropout_(take<Scalar<float>>(attention_option::dropout, next)),
+        dropout_(take<Scalar<A>>(attention_option::dropout, next)),
         seed_(take<Number>(attention_option::dropout, next)), first_batch_(*next++), score_views_(next),
         mask_views_(next + (v.hook ? v.hook->view_count : 0)) {}
 
@@ -86,8 +86,9 @@ public:
     Number row = ((at.batch + first_batch_) * q_.extent(1) + at.head) * q_.extent(2);
     Tile rows = expand<1>(row + (sequence_.first_query() + at.m + arange(QUERIES)));
     Tile index = rows * k_.extent(2) + expand<0>(sequence_.first_key() + at.n + arange(KEYS));
-    Scalar<A> factor = A(1) / cast<A>(1.0f - *dropout_);
-    return where(rand(*seed_, index) >= *dropout_, weights * factor, A(0));
+    Scalar<A> factor = A(1) / (A(1) - *dropout_);
+    // Compared in f32, so that tensors of f64 lose the same weights.
+    return where(rand(*seed_, index) >= cast<float>(*dropout_), weights * factor, A(0));
   }
 
   // Which keys of a block its queries see. An extent counts only if the kernel sums along it.
@@ -172,7 +173,7 @@ private:
   Scalar<A> scale_;
   std::optional<Scalar<A>> cap_;
   std::optional<Number> before_, after_;
-  std::optional<Scalar<float>> dropout_;
+  std::optional<Scalar<A>> dropout_;
   std::optional<Number> seed_;
   Number first_batch_;
   const Handle *score_views_, *mask_views_;

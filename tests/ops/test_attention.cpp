@@ -227,6 +227,20 @@ TEST_CASE("skipping hidden blocks changes no bit") {
   p.o.each([&](auto... at) { REQUIRE(p.o(at...) == all(at...)); });
 }
 
+TEST_CASE("attention of f64 divides the weights that dropout keeps with the accuracy of f64") {
+  Random random;
+  Strided<double, 2> q(random, {5, 16}, [] { return 0.0; }), k(random, {64, 16}, [] { return 1.0; }),
+      v(random, {64, 3}, [] { return 1.0; }), o(random, {5, 3});
+  on_test_device([](Stream& s, auto q, auto k, auto v,
+                    auto o) { ops::attention(s, q, k, v, o, {.dropout = 0.3, .seed = 11}); },
+                 q.view, k.view, v.view, o.view);
+  o.each([&](auto... at) {
+    const double kept = o(at...) * 64 * (1 - 0.3); // weights, which are all equal
+    CHECK(std::abs(kept - std::round(kept)) < 1e-12);
+    CHECK(kept > 0.5);
+  });
+}
+
 TEST_CASE("attention takes ranks 2, 3 and more than 4, and batches that do not merge") {
   Random random;
   KILN_SEED(random);

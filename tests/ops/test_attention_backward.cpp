@@ -8,13 +8,13 @@ namespace {
 
 KILN_DIM(ROWS);
 KILN_DIM(COLUMNS);
-// Writes what dropout multiplies weights by, as attention.h defines it.
+// Writes 1 for the weights that dropout keeps and 0 for the others, as attention.h defines it.
 const auto dropout_kernel =
     kernel("dropout", [](View<float, 4> kept, Scalar<std::int64_t> seed, Scalar<float> dropout) {
       auto [b, h, i, j] = program_tile(kept, each, each, ROWS, COLUMNS);
       Scalar<std::int64_t> first = (b * kept.extent(1) + h) * kept.extent(2);
       Tile index = expand<1>(first + (i + arange(ROWS))) * kept.extent(3) + expand<0>(j + arange(COLUMNS));
-      kept.tile(b, h, i, j).store(where(rand(seed, index) >= dropout, 1.0f / (1.0f - dropout), 0.0f));
+      kept.tile(b, h, i, j).store(where(rand(seed, index) >= dropout, 1.0f, 0.0f));
     });
 
 // Numbers from 0 to 7 in no order.
@@ -44,7 +44,7 @@ TEMPLATE_TEST_CASE("gradients of attention with causal masks, windows, soft caps
       options.dropout = 0.3, options.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 20)) << 30;
       Run{}(dropout_kernel, {ROWS = 16, COLUMNS = 32}, kept.view, static_cast<std::int64_t>(options.seed),
             0.3f);
-      r.kept = [&](auto... i) { return kept(i...); };
+      r.kept = [&](auto... i) { return kept(i...) / (1 - options.dropout); };
     }
     const bool sunk = random.integer(0, 1);
     if (sunk) r.sink = [&](std::int64_t h) { return p.sinks(h); };
