@@ -7,6 +7,7 @@
 #include <kiln/ops/detail/known_config.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <string>
@@ -24,9 +25,36 @@ UserError without_task(const TunableCall& call, const std::string& others) {
   return UserError(what + "\"" + call.kernel + "\" that the tuner has a space for; it launches " + others);
 }
 
+// Static objects cannot report mistakes well, so that a registration is checked when its kernel is used.
+void check_registration(const TunableCall& call) {
+  const auto refuse = [&](const char* what) {
+    throw UserError("the registration of a call" +
+                    (call.name ? ", " + std::string(call.name) + "," : std::string()) + " has no " + what);
+  };
+  if (!call.name) refuse("name; set .name to what is typed after kiln tune");
+  if (!call.call) refuse("call; set .call to a function that calls an op");
+  if (!call.sizes) refuse("sizes; set .sizes to their names and defaults, such as \"M=64,N=64\"");
+  if (call.dtypes.empty()) refuse("dtypes; set .dtypes, or leave it out for f32");
+}
+
+// Calls the registered function. Its exceptions may be of any type.
+void make_call(const TunableCall& call, Stream& stream, DType dtype, const tune::Problem& problem) {
+  const auto failed = [&] { return std::string("the call registered as ") + call.name + " failed: "; };
+  try {
+    call.call(stream, dtype, problem);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw UserError(failed() + error.what());
+  } catch (...) {
+    throw UserError(failed() + "it threw what is not a std::exception; throw kiln::UserError");
+  }
+}
+
 } // namespace
 
 tune::Task task_of_call(const TunableCall& call, DType dtype, const tune::Problem& problem, Device device) {
+  check_registration(call);
   std::optional<tune::Task> wanted;
   std::string others;
   const LookupRecorder recorder([&](tune::Task task, Stream& stream) {
@@ -42,19 +70,19 @@ tune::Task task_of_call(const TunableCall& call, DType dtype, const tune::Proble
     wanted = std::move(task);
   });
   Stream stream(device);
-  rehearse([&] { call.call(stream, dtype, problem); });
+  rehearse([&] { make_call(call, stream, dtype, problem); });
   if (!wanted) throw without_task(call, others);
   return *std::move(wanted);
 }
 
 TunableOp::TunableOp(const TunableCall& call, SpaceOf space) {
   tune::TunableRegistration({
-      .name = call.name,
-      .summary = call.summary,
-      .dtypes = call.dtypes,
+      .name = call.name ? call.name : "without_name",
+      .summary = call.summary ? call.summary : "",
+      .dtypes = call.dtypes.empty() ? std::vector{DType::F32} : call.dtypes,
       .record = nullptr,
       .space = space,
-      .sizes = call.sizes,
+      .sizes = call.sizes ? call.sizes : "",
       .parameters = nullptr,
       .make = [call](DType dtype, const tune::Problem& problem,
                      Device device) { return task_of_call(call, dtype, problem, device); },

@@ -282,6 +282,25 @@ TEST_CASE("a call that no search can tune is an error that says why") {
       Catch::Contains("the call registered as untunable launches no kernel that the tuner has a space"));
   CHECK_THAT(error_of(product, "softmax"),
              Catch::Contains("no kernel \"softmax\" that the tuner has a space for; it launches matmul"));
+  CHECK_THAT(
+      error_of([](Stream&, DType, const tune::Problem&) { throw std::runtime_error("no file"); }, nullptr),
+      Catch::Contains("the call registered as untunable failed: no file"));
+  CHECK_THAT(error_of([](Stream&, DType, const tune::Problem&) { throw 3; }, nullptr),
+             Catch::Contains("the call registered as untunable failed: it threw"));
+  CHECK_THAT(error_of(nullptr, nullptr), Catch::Contains("untunable, has no call; set .call"));
+}
+
+TEST_CASE(
+    "registrations that lack members are listed, and using them is an error that says what is missing") {
+  const ops::TunableCallRegistration nameless(
+      {.name = nullptr, .summary = nullptr, .sizes = nullptr, .call = nullptr});
+  const ops::TunableCallRegistration without_dtypes(
+      {.name = "without_dtypes", .summary = "", .dtypes = {}, .sizes = "M=64", .call = relu_product});
+  const auto make = [](const char* name) {
+    tune::make_task(*tune::find_tunable(name), "", "", Device::cpu());
+  };
+  CHECK_THROWS_WITH(make("without_name"), Catch::Contains("has no name; set .name"));
+  CHECK_THROWS_WITH(make("without_dtypes"), Catch::Contains("without_dtypes, has no dtypes; set .dtypes"));
 }
 
 // Hidden: run in another process by the test below, because the mode is read once.
