@@ -68,6 +68,9 @@ void Checks::rank_at_least(const Argument& argument, int rank) const {
   if (argument.array.rank < rank)
     refuse(std::string(argument.name) + " has " + std::to_string(argument.array.rank) +
            " axes and needs at least " + std::to_string(rank) + "; reshape it");
+  if (argument.array.rank > max_rank)
+    refuse(std::string(argument.name) + " has " + std::to_string(argument.array.rank) +
+           " axes and may have at most " + std::to_string(max_rank) + "; reshape it");
 }
 
 void Checks::rank(const Argument& argument, int rank) const {

@@ -24,7 +24,7 @@ public:
 
   Checks(const char* op, const StreamAt& at); // op: "ops::matmul"
 
-  // Check that a tensor is of floats, that it has at least `rank` axes, and both.
+  // Check that a tensor is of floats, that it has at least `rank` axes (and at most 8), and both.
   void floats(const Argument& argument) const;
   void rank_at_least(const Argument& argument, int rank) const;
   void tensor(const Argument& argument, int rank) const {

@@ -273,3 +273,10 @@ TEST_CASE("lambdas of attention take at most 8 tensors") {
         }) == "ops::attention: a score and a mask take at most 8 tensors each; merge some");
   stream.synchronize();
 }
+
+TEST_CASE("ops refuse arrays with more than 8 axes") {
+  Stream stream;
+  ops::Array a{nullptr, DType::F32, false, max_rank + 1};
+  CHECK_THROWS_WITH(ops::softmax(stream, ops::Input(a), ops::Output(a)),
+                    Catch::Contains("ops::softmax: x has 9 axes and may have at most 8; reshape it"));
+}
