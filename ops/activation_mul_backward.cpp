@@ -44,6 +44,7 @@ void activation_mul_backward(detail::StreamAt stream, const Input& in_gate, cons
                              Activation activation) {
   const char* const op = "ops::activation_mul_backward";
   const detail::Checks check(op, stream);
+  check.activation(activation);
   Array gate = in_gate.array(), up = in_up.array(), dy = in_dy.array();
   Array dgate = out_gate.given() ? out_gate.array() : gate, dup = out_up.given() ? out_up.array() : gate;
   const detail::Argument inputs[] = {{"gate", gate}, {"up", up}, {"dy", dy}};

@@ -237,9 +237,11 @@ template <class F, class... V> auto mask(const F&, const V&... views) {
 template <class O, class... Hooks>
 void attention(detail::StreamAt stream, const Input& q, const Input& k, const Input& v, O&& o,
                const AttentionOptions& options = {}, const Hooks&... hooks) {
-  using T = typename detail::OutputElement<std::remove_cvref_t<O>>::type;
   detail::AttentionHooks all;
-  (detail::add_hook<std::conditional_t<std::is_same_v<T, double>, double, float>>(all, hooks), ...);
+  if constexpr (sizeof...(Hooks) > 0) {
+    using T = typename detail::OutputElement<std::remove_cvref_t<O>>::type;
+    (detail::add_hook<std::conditional_t<std::is_same_v<T, double>, double, float>>(all, hooks), ...);
+  }
   detail::attention(stream, q, k, v, Output(std::forward<O>(o)), options, all);
 }
 

@@ -313,6 +313,7 @@ void attend(detail::StreamAt stream, const Input& q_in, const KeyValueCache& fro
   check.equal("the widths of o and cache.values", o.extents[o.rank - 1], cache.values.extents[3]);
   check.that(cache.keys.extents[3] > 0 && cache.values.extents[3] > 0,
              "a head has no width; pass at least one element");
+  check.that(options.appended >= 0, "appended is negative; it is the number of tokens that were appended");
   check.that(std::isfinite(options.scale) && std::isfinite(options.soft_cap) && options.soft_cap >= 0,
              "scale and soft_cap must be finite, and soft_cap not negative; 0 stands for none");
   if (options.sinks.given()) {

@@ -44,6 +44,7 @@ constexpr detail::ElementwiseBody activation_backward_bodies[activation_count] =
 
 void activation(detail::StreamAt stream, const Input& x, const Output& y, Activation activation) {
   const detail::Checks check("ops::activation", stream);
+  check.activation(activation);
   check.tensor({"x", x.array()}, 0);
   check.tensor({"y", y.array()}, 1);
   check.broadcasts({"x", x.array()}, {"y", y.array()});
@@ -57,6 +58,7 @@ void activation(detail::StreamAt stream, const Input& x, const Output& y, Activa
 void activation_backward(detail::StreamAt stream, const Input& x, const Input& dy, const Output& dx,
                          Activation activation) {
   const detail::Checks check("ops::activation_backward", stream);
+  check.activation(activation);
   check.tensor({"dx", dx.array()}, 1);
   for (const detail::Argument& in : {detail::Argument{"x", x.array()}, {"dy", dy.array()}}) {
     check.tensor(in, 0);
@@ -72,6 +74,7 @@ void activation_backward(detail::StreamAt stream, const Input& x, const Input& d
 void activation_mul(detail::StreamAt stream, const Input& gate, const Input& up, const Output& y,
                     Activation activation) {
   const detail::Checks check("ops::activation_mul", stream);
+  check.activation(activation);
   check.tensor({"gate", gate.array()}, 0);
   check.tensor({"up", up.array()}, 0);
   check.tensor({"y", y.array()}, 1);

@@ -139,6 +139,7 @@ void check_offsets(const detail::Checks& check, const Array& offsets, std::int64
 void grouped_matmul(detail::StreamAt stream, const Input& a_, const Input& b_, const Input& offsets_,
                     const Output& c_, const MatmulOptions& options) {
   const detail::Checks check("ops::grouped_matmul", stream);
+  check.activation(options.activation);
   const Array &a = a_.array(), &b = b_.array(), &offsets = offsets_.array(), &c = c_.array();
   const detail::EpilogueArguments epilogue(options, options.bias, c_, stream.stream.device());
   const std::int64_t groups = b.extents[0], rows = c.extents[0], n = c.extents[1];

@@ -136,6 +136,7 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
               const Input& bias, const MatmulOptions& options, const detail::Hook* hook = nullptr,
               const Input* views = nullptr) {
   const detail::Checks check(names.op, at);
+  check.activation(options.activation);
   const detail::Argument a_arg{names.a, a.array()}, b_arg{names.b, b.array()}, c_arg{names.c, c.array()};
   Product p{{options, bias, c, at.stream.device()}, a.array(), b.array(), {}, views};
   p.variant = {detail::compute_dtype({&p.a, &p.b, &p.c, &p.bias, &p.times, &p.residual}), p.options};

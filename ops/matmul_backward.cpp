@@ -158,6 +158,7 @@ void multiply_backward(const BackwardNames& names, const StreamAt& stream, const
   check.equal({names.b, "'s columns and ", names.dc, "'s columns"}, columns(b), columns(dc));
   detail::broadcast_batch(check, of_a, a, of_dc);
   detail::broadcast_batch(check, of_b, b, of_dc);
+  check.activation(options.activation);
   const bool activated = options.activation != Activation::none;
   check.that(
       activated == options.before.given(),

@@ -79,6 +79,15 @@ void Checks::rank(const Argument& argument, int rank) const {
            std::to_string(rank) + "; reshape it");
 }
 
+void Checks::activation(Activation activation) const {
+  const int value = static_cast<int>(activation);
+  if (value < activation_count) return;
+  std::string names;
+  for (int i = 0; i < activation_count; ++i)
+    names += (i > 0 ? ", " : "") + std::string(name(static_cast<Activation>(i)));
+  refuse("there is no activation with the value " + std::to_string(value) + "; pass one of " + names);
+}
+
 void Checks::that(bool right, const char* mistake) const {
   if (!right) refuse(mistake);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/jit/runtime/assign/overlap.h>
+#include <kiln/ops/activation.h>
 #include <kiln/ops/array.h>
 #include <kiln/ops/detail/stream_at.h>
 
@@ -35,6 +36,8 @@ public:
   void integers(const Argument& argument) const;
   // Checks that a tensor has exactly `rank` axes.
   void rank(const Argument& argument, int rank) const;
+  // Checks that the value is one of the enumeration.
+  void activation(Activation activation) const;
   // Checks a condition of the op's own; `mistake` says what is wrong and what to do.
   void that(bool right, const char* mistake) const;
   // Checks that two tensors have the same rank and extents.

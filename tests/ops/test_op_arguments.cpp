@@ -274,6 +274,35 @@ TEST_CASE("lambdas of attention take at most 8 tensors") {
   stream.synchronize();
 }
 
+TEST_CASE("ops refuse activations that do not exist, and write nothing") {
+  Stream stream;
+  auto x = Tensor<float, 2>::zeros({2, 2}), y = Tensor<float, 2>::zeros({2, 2});
+  y.fill(7);
+  const auto wrong = static_cast<ops::Activation>(99);
+  const std::string mistake =
+      ": there is no activation with the value 99; pass one of none, relu, gelu, silu";
+  CHECK(error_of([&] { ops::matmul(stream, x, x, y, {.activation = wrong}); }) == "ops::matmul" + mistake);
+  CHECK(error_of([&] { ops::matmul_backward(stream, x, x, x, y, {}, {.activation = wrong}); }) ==
+        "ops::matmul_backward" + mistake);
+  CHECK(error_of([&] { ops::activation(stream, x, y, wrong); }) == "ops::activation" + mistake);
+  CHECK(error_of([&] { ops::activation_backward(stream, x, x, y, wrong); }) ==
+        "ops::activation_backward" + mistake);
+  CHECK(error_of([&] { ops::activation_mul(stream, x, x, y, wrong); }) == "ops::activation_mul" + mistake);
+  CHECK(error_of([&] { ops::activation_mul_backward(stream, x, x, x, y, {}, wrong); }) ==
+        "ops::activation_mul_backward" + mistake);
+  stream.synchronize();
+  CHECK(std::all_of(y.begin(), y.end(), [](float v) { return v == 7; }));
+}
+
+TEST_CASE("attention takes an output whose dtype is known at run time only") {
+  Stream stream;
+  auto v = Tensor<float, 2>::zeros({8, 16}), o = Tensor<float, 2>::zeros({8, 16});
+  v.fill(0.5f);
+  ops::attention(stream, v, v, v, ops::Output(o));
+  stream.synchronize();
+  CHECK(o.data()[0] == Approx(0.5f));
+}
+
 TEST_CASE("ops refuse arrays with more than 8 axes") {
   Stream stream;
   ops::Array a{nullptr, DType::F32, false, max_rank + 1};
