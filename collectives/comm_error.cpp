@@ -1,0 +1,14 @@
+// Words the errors of collectives.
+#include <kiln/collectives/comm_error.h>
+
+namespace kiln::collectives {
+
+std::string CallName::text() const {
+  return collective + " #" + std::to_string(sequence) + (tag.empty() ? "" : " [" + tag + "]");
+}
+
+CommError::CommError(const CallName& call, int guilty_rank, Nanoseconds elapsed, const std::string& what)
+    : Error(call.text() + ": " + what + " (after " + std::to_string(elapsed / 1000) + " us)"), call_(call),
+      guilty_rank_(guilty_rank), elapsed_(elapsed) {}
+
+} // namespace kiln::collectives

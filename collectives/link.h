@@ -1,0 +1,53 @@
+// Defines the emulated link between in-process ranks: how long a transfer takes, and when it begins.
+//
+// Each rank has a port for what it sends and one for what it receives. A transfer occupies both for its bytes
+// divided by the bandwidth, begins when both are free, and arrives by the latency after its last byte, for
+// which it occupies neither. Transfers pass a port one after the other, in the order in which they are
+// requested.
+#pragma once
+
+#include <kiln/collectives/timeline.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace kiln::collectives {
+
+struct LinkModel {
+  // Of the link from one rank to another.
+  struct Edge {
+    int from = 0, to = 0;
+    double bytes_per_second = 0; // 0: transfers take no time
+    Nanoseconds latency = 0;
+  };
+  double bytes_per_second = 0; // 0: transfers take no time
+  Nanoseconds latency = 0;
+  std::vector<Edge> edges = {}; // the edges that are unlike the others
+  Nanoseconds jitter = 0; // up to this is added to each latency, as a hash of the seed and the transfer says
+  std::uint64_t seed = 0;
+
+  bool is_free() const { return bytes_per_second == 0 && latency == 0 && jitter == 0 && edges.empty(); }
+  Edge edge(int from, int to) const;
+  // The time from the first byte to the arrival, without jitter, if the ports are free.
+  Nanoseconds duration(int from, int to, std::int64_t bytes) const;
+};
+
+struct Passage {
+  Nanoseconds begin = 0, end = 0; // of the time in which it occupies the ports
+  Nanoseconds arrival = 0;
+};
+
+// The ports of all ranks. Not thread-safe.
+class Ports {
+public:
+  Ports(LinkModel model, int ranks);
+  // Requests a transfer, at this time. A transfer of a rank to itself takes no time.
+  Passage pass(int from, int to, std::int64_t bytes, Nanoseconds now);
+
+private:
+  LinkModel model_;
+  std::vector<Nanoseconds> sends_until_, receives_until_; // by rank
+  std::uint64_t transfers_ = 0;
+};
+
+} // namespace kiln::collectives
