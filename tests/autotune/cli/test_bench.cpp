@@ -133,7 +133,7 @@ TEST_CASE("kiln bench prints text and JSON, and lists kernels", "[bench]") {
   CHECK(json["low"] <= json["seconds"]);
   auto [list_code, list] = run({"bench"});
   CHECK(list_code == 0);
-  CHECK(list.find("benched product    c = a b\n") != std::string::npos);
+  CHECK(list.find("benched product              c = a b\n") != std::string::npos);
 }
 
 TEST_CASE("kiln bench reports unknown kernels, dtypes, shapes and devices", "[bench]") {
