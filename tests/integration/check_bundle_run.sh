@@ -176,6 +176,7 @@ interrupt() {
   healthy
   endless "$4"
   rm -f "$results/summary.txt"
+  : >"$work/answer" # the loop below must not read the answer of an earlier call
   set -m
   "$run" samples kernels rows >"$work/answer" 2>&1 </dev/null &
   runner=$!
