@@ -91,10 +91,11 @@ def make(work, dtype, numbers):
     if work in ("layernorm_backward", "rmsnorm_backward"):
         dy = random(tuple(numbers), dtype)
         leaves = [t.detach().requires_grad_() for t in ((x, gamma, beta) if work == "layernorm_backward" else (x, gamma))]
-        if work == "layernorm_backward":
-            y = functional.layer_norm(leaves[0], (columns,), leaves[1], leaves[2])
-        else:
-            y = functional.rms_norm(leaves[0], (columns,), leaves[1], 1e-5)
+        with torch.enable_grad():
+            if work == "layernorm_backward":
+                y = functional.layer_norm(leaves[0], (columns,), leaves[1], leaves[2])
+            else:
+                y = functional.rms_norm(leaves[0], (columns,), leaves[1], 1e-5)
         return lambda: torch.autograd.grad(y, leaves, dy, retain_graph=True)
     if work == "relu_bias":
         def relu_bias():

