@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <functional>
+#include <string_view>
 
 namespace benchmarks {
 namespace {
