@@ -20,8 +20,8 @@ UserError without_task(const TunableCall& call, const std::string& others) {
   const std::string what = std::string("the call registered as ") + call.name + " launches no kernel ";
   if (others.empty())
     return UserError(what +
-                     "that the tuner has a space for with these sizes; the table in ops/README says which "
-                     "ops can be tuned");
+                     "that the tuner has a space for with these sizes; `kiln tune --list` names the ops "
+                     "that have one");
   return UserError(what + "\"" + call.kernel + "\" that the tuner has a space for; it launches " + others);
 }
 

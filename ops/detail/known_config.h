@@ -37,8 +37,7 @@ struct TunableLaunch {
   const OpKernel& kernel;
   const OpVariant& variant;
   const OpArguments& arguments;
-  const OpKernel* looped =
-      nullptr; // of a kernel on rows: the one that is launched unless the config is `whole`
+  const OpKernel* looped = nullptr; // of a kernel on rows: is launched unless the config is `whole`
   GridRule grid = {};
   OutputTolerance tolerance = {};
 };

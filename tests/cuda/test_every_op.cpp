@@ -169,6 +169,7 @@ TEST_CASE("a warm call of any op allocates nothing on a CUDA device") {
   CHECK(calls >= 20);
 }
 
+// Hidden: the test below runs it in another process, because the mode is read once.
 TEST_CASE("an op without a tuned config is captured in the mode that tunes", "[.tuned_graphs]") {
   Played played;
   const Device device = Device::cuda(0);

@@ -33,7 +33,7 @@ struct Deferral {
   llvm::Function* body = nullptr;
   llvm::Value *position = nullptr, *end = nullptr; // stack slots: the columns that are still to be stored
   llvm::Value* half = nullptr;                     // stack slot: where this program's scratch begins
-  llvm::Instruction* half_bytes = nullptr;         // placeholder of a constant that is known at the end
+  llvm::Instruction* half_bytes = nullptr;         // stands for a constant that follows from the whole kernel
   llvm::Instruction* before_store = nullptr;
   struct Host { // a vector loop that every program executes
     llvm::PHINode* index;
