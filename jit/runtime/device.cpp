@@ -6,6 +6,7 @@
 #include <kiln/jit/base/options.h>
 #include <kiln/jit/base/parse_size.h>
 #include <kiln/jit/cpu/target.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/jit/runtime/cuda/device_state.h>
 #include <kiln/jit/runtime/emulated/device_state.h>
 
@@ -15,6 +16,9 @@
 #include <fstream>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/TargetParser/Host.h>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <unistd.h>
 
 namespace kiln {
@@ -118,6 +122,19 @@ const DeviceProperties& cuda_properties(int index) {
   return *slot;
 }
 
+// The CPU for launches on a pool of other size.
+const DeviceProperties& cpu_properties_with(const DeviceProperties& cpu, int threads) {
+  static std::mutex mutex;
+  static auto* known = new std::map<int, DeviceProperties>; // never destroyed: callers keep references
+  std::lock_guard lock(mutex);
+  auto at = known->find(threads);
+  if (at == known->end()) {
+    at = known->emplace(threads, cpu).first;
+    at->second.num_threads = threads;
+  }
+  return at->second;
+}
+
 } // namespace
 
 Device Device::cuda(int index, std::source_location here) {
@@ -182,7 +199,8 @@ const DeviceProperties& Device::properties() const {
   if (kind_ == DeviceKind::Cuda) return cuda_properties(index_);
   if (kind_ == DeviceKind::Emulated) return emulated::DeviceState::get(index_).properties();
   static const auto* cpu = new DeviceProperties(find_cpu());
-  return *cpu;
+  const ThreadPool* pool = detail::scoped_pool();
+  return pool && pool->size() != cpu->num_threads ? cpu_properties_with(*cpu, pool->size()) : *cpu;
 }
 
 DeviceLimits Device::limits() const {

@@ -80,7 +80,12 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 }
 
 Stream& Stream::default_stream(Device device) {
-  static auto* cpu = new Stream(Device::cpu());
+  static auto* cpu = [] { // on the shared pool, because it outlives scopes
+    ThreadPool* const scoped = detail::exchange_scoped_pool(nullptr);
+    auto* stream = new Stream(Device::cpu());
+    detail::exchange_scoped_pool(scoped);
+    return stream;
+  }();
   if (device.is_cpu()) return *cpu;
   static std::mutex mutex;
   static auto* streams = new std::unordered_map<Device, Stream>; // never destroyed, like those of the CPU

@@ -115,12 +115,14 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
 void CommandQueue::run(CommandFn fn, void* payload) noexcept {
   const CommandQueue* outer = running;
   running = this;
+  ThreadPool* const outer_pool = exchange_scoped_pool(pool_);
   bool discard = failed();
   try {
     fn(payload, discard ? CommandAction::Discard : CommandAction::Run);
   } catch (...) {
     if (!discard) error_.keep(std::current_exception());
   }
+  exchange_scoped_pool(outer_pool);
   running = outer;
 }
 

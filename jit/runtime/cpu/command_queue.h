@@ -15,6 +15,7 @@
 
 #include <kiln/jit/base/fork.h>
 #include <kiln/jit/runtime/cpu/command_error.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/jit/runtime/cpu/wait_habit.h>
 #include <kiln/jit/runtime/stream.h>
 
@@ -30,7 +31,7 @@ class CommandQueue final : ForkAware {
 public:
   static constexpr std::uint64_t capacity = 256;
 
-  CommandQueue() = default;
+  CommandQueue() : pool_(scoped_pool()) {}
   ~CommandQueue();
 
   void enqueue(CommandFn fn, void* payload, std::size_t bytes, EnqueueOptions options);
@@ -86,6 +87,7 @@ private:
   pthread_t thread_{};
   std::mutex start_mutex_;
   CommandError error_;
+  ThreadPool* const pool_; // which its kernels run on; null: the shared one
 };
 
 } // namespace kiln::detail

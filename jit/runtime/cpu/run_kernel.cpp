@@ -71,7 +71,7 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
     programs *= launch.context.grid[i] = grid[i];
   if (programs == 0) return;
   const double ns = code.cost.program_ns(launch.arguments);
-  auto& pool = ThreadPool::shared();
+  auto& pool = ThreadPool::current();
   const bool here = programs == 1 || ns * static_cast<double>(programs) < inline_ns;
   const auto group = cpu::choose_group(code.grouping, launch.context.grid, here ? 1 : pool.size(), arguments);
   std::copy(group.begin(), group.end(), launch.context.group);

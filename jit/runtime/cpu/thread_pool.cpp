@@ -24,6 +24,7 @@
 #include <new>
 #include <sched.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -254,6 +255,18 @@ ThreadPool& ThreadPool::shared() {
   known.store(pool, std::memory_order_release);
   return *pool;
 }
+
+namespace {
+thread_local ThreadPool* scoped = nullptr;
+} // namespace
+
+ThreadPool* detail::scoped_pool() { return scoped; }
+ThreadPool* detail::exchange_scoped_pool(ThreadPool* pool) { return std::exchange(scoped, pool); }
+
+ThreadPool& ThreadPool::current() { return scoped ? *scoped : shared(); }
+
+PoolScope::PoolScope(ThreadPool& pool) : outer_(std::exchange(scoped, &pool)) {}
+PoolScope::~PoolScope() { scoped = outer_; }
 
 int ThreadPool::size() const { return state_->size; }
 

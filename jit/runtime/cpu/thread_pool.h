@@ -48,6 +48,8 @@ public:
 
   // Returns the pool of the CPU device, which has Device::cpu().properties().num_threads threads.
   static ThreadPool& shared();
+  // Returns the pool of the innermost PoolScope of the calling thread, or else shared().
+  static ThreadPool& current();
 
   // The number of threads that take part in a call, the caller included.
   int size() const;
@@ -62,6 +64,27 @@ private:
   struct KILN_INTERNAL State;
   std::unique_ptr<State> state_;
 };
+
+// While it exists, the calling thread computes with another pool: streams on the CPU that it makes run their
+// kernels there, and Device::cpu().properties().num_threads, which configs depend on, is the size of that pool.
+// For programs that divide the CPUs, such as ranks in one process. The pool must outlive those streams.
+class PoolScope {
+public:
+  explicit PoolScope(ThreadPool& pool);
+  ~PoolScope();
+  PoolScope(const PoolScope&) = delete;
+  PoolScope& operator=(const PoolScope&) = delete;
+
+private:
+  ThreadPool* outer_;
+};
+
+namespace detail {
+// The pool of the innermost scope; null outside of scopes.
+ThreadPool* scoped_pool();
+// Makes a pool the current one, or none if it is null, and returns the one before.
+ThreadPool* exchange_scoped_pool(ThreadPool* pool);
+} // namespace detail
 
 } // namespace kiln
 KILN_API_END

@@ -5,6 +5,7 @@
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/sanitized.h>
 #include <kiln/jit/runtime/cpu/thread_pool.h>
+#include <kiln/jit/runtime/stream.h>
 
 #include <atomic>
 #include <chrono>
@@ -259,4 +260,28 @@ TEST_CASE("in a forked child, workers are started again") {
 TEST_CASE("the shared pool has as many threads as the device") {
   CHECK(&ThreadPool::shared() == &ThreadPool::shared());
   check_covered(ThreadPool::shared(), 5000, 0);
+}
+
+TEST_CASE("in the scope of a pool, streams run kernels on it, and the CPU has as many threads") {
+  const int all = Device::cpu().properties().num_threads;
+  ThreadPool three(3);
+  ThreadPool* on_stream[3] = {};
+  const auto note = [](void* to) { *static_cast<ThreadPool**>(to) = &ThreadPool::current(); };
+  Stream outside;
+  {
+    const PoolScope scope(three);
+    CHECK(&ThreadPool::current() == &three);
+    CHECK(Device::cpu().properties().num_threads == 3);
+    Stream inside;
+    inside.host_function(note, &on_stream[0]);
+    outside.host_function(note, &on_stream[1]);
+    Stream::default_stream().host_function(note, &on_stream[2]);
+    inside.synchronize(), outside.synchronize(), Stream::default_stream().synchronize();
+    std::thread([&] { CHECK(&ThreadPool::current() == &ThreadPool::shared()); }).join();
+  }
+  CHECK(on_stream[0] == &three);
+  CHECK(on_stream[1] == &ThreadPool::shared());
+  CHECK(on_stream[2] == &ThreadPool::shared());
+  CHECK(&ThreadPool::current() == &ThreadPool::shared());
+  CHECK(Device::cpu().properties().num_threads == all);
 }
