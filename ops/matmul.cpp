@@ -98,7 +98,8 @@ void launch(const Names& names, const detail::StreamAt& at, const Product& p) {
   const int rows = p.c.rank - 2, columns = p.c.rank - 1;
   const std::int64_t m = p.c.extents[rows], n = p.c.extents[columns], k = p.a.extents[p.a.rank - 1];
   if (rows == 0 || p.has(detail::matmul_fixed_order)) {
-    const std::int64_t part = detail::split_part(at.stream.device(), p.a.dtype, m, n, k, p.options);
+    const std::int64_t part =
+        detail::split_part(at.stream.device(), p.a.dtype, m, std::max(n, p.whole_columns), k, p.options);
     if (part != 0 && rows == 0) return detail::launch_split(names.op, at, p, part);
     if (part != 0) return launch_one_by_one(names, at, p);
   }
@@ -155,6 +156,8 @@ void multiply(const Names& names, const detail::StreamAt& at, const Input& a, co
   check.apart(c_arg, a_arg);
   check.apart(c_arg, b_arg);
   p.check(check, c_arg, 1);
+  check.that(options.whole_columns == 0 || options.whole_columns >= columns(p.c),
+             "whole_columns is less than the number of columns of b, which are a part of them");
   detail::broadcast_batch(check, a_arg, p.a, c_arg);
   detail::broadcast_batch(check, b_arg, p.b, c_arg);
 

@@ -34,8 +34,9 @@
 // With .batch_invariant, a row of c has the same bits in every batch: they depend on its row of a, times,
 // residual and c, on b and bias, on N and K, and on the kind of device, but not on M, on the place of the
 // row, on the number of threads, or on the configs that the tuner has found. Products of floats are then
-// added in the order of K, and whether K is divided depends on N, K and the dtype only. README.md ("Same
-// bits") shows the cost.
+// added in the order of K, and whether K is divided depends on N, K and the dtype only. If b is a part of the
+// columns of a larger matrix, .whole_columns takes the place of N, so that the parts have the bits of the
+// whole product. README.md ("Same bits") shows the cost.
 //
 // An epilogue of your own is a lambda without captures. It gets a tile of a b, in f32 (f64 if c is of f64),
 // the place of the tile (MatmulPlace), and views of the tensors that follow the lambda, of which there are at

@@ -6,6 +6,8 @@
 #include <kiln/ops/activation.h>
 #include <kiln/ops/array.h>
 
+#include <cstdint>
+
 KILN_API_BEGIN
 namespace kiln::ops {
 
@@ -18,6 +20,9 @@ struct MatmulOptions {
   // Whether the bits of a row of c are the same for any number of rows, place of the row, batch and number of
   // threads.
   bool batch_invariant = false;
+  // With batch_invariant: how many columns the matrix has of which b is a part, such as the shard of a rank. A
+  // column of c then has the bits that it has in the product with the whole matrix. 0: b is the whole matrix.
+  std::int64_t whole_columns = 0;
 };
 
 } // namespace kiln::ops

@@ -14,7 +14,7 @@ EpilogueArguments::EpilogueArguments(const MatmulOptions& o, const Input& bias_,
               (o.batch_invariant ? matmul_fixed_order : 0)),
       bias(bias_.given() ? bias_.array() : c_.array()), times(o.times.given() ? o.times.array() : c_.array()),
       residual(o.residual.given() ? o.residual.array() : c_.array()), c(c_.array()), alpha(o.alpha),
-      beta(o.beta) {}
+      beta(o.beta), whole_columns(o.whole_columns) {}
 
 void EpilogueArguments::check(const Checks& check, const Argument& c_arg, int bias_rank) const {
   if (has(matmul_bias)) {

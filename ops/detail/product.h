@@ -66,6 +66,7 @@ struct EpilogueArguments {
   std::uint32_t options;
   Array bias, times, residual, c;
   double alpha, beta;
+  std::int64_t whole_columns;
 };
 
 } // namespace kiln::ops::detail

@@ -3,6 +3,7 @@
 #include "batch_bits.h"
 
 #include <cstdio>
+#include <cstring>
 #include <random>
 #include <string>
 #include <unistd.h>
@@ -72,6 +73,31 @@ TEMPLATE_TEST_CASE("a row of a product does not depend on its batch", "", float,
               c.view().slice(0, first, first + count));
         },
         [&](std::int64_t row) { return c.view().select(0, row); });
+  }
+}
+
+TEMPLATE_TEST_CASE("columns of a part of a matrix have the bits of the whole product", "", float, bf16) {
+  using T = TestType;
+  Random random;
+  KILN_SEED(random);
+  const bool cpu = test_device().is_cpu();
+  for (int i = 0; i < rounds_here(6); ++i) {
+    // Few columns and a long K, for which K is divided unless the whole matrix has many columns.
+    const std::int64_t m = random.integer(1, 20), n = random.integer(2, i % 2 ? 300 : 60),
+                       k = i % 3 == 0 ? (cpu ? random.integer(16384, 17000) : random.integer(2048, 2100))
+                                      : random.integer(1, 300),
+                       begin = random.integer(0, n - 1), end = random.integer(begin + 1, n);
+    INFO(m << " x " << n << " x " << k << ", columns " << begin << " to " << end);
+    const auto a = random_tensor<T>(random, m, k), b = random_tensor<T>(random, k, n);
+    auto whole = Tensor<T, 2>::zeros({m, n}), part = Tensor<T, 2>::zeros({m, end - begin});
+    on_test_device([](Stream& s, auto... v) { ops::matmul(s, v..., {.batch_invariant = true}); }, a.view(),
+                   b.view(), whole.view());
+    on_test_device(
+        [&](Stream& s, auto... v) { ops::matmul(s, v..., {.batch_invariant = true, .whole_columns = n}); },
+        a.view(), b.view().slice(1, begin, end), part.view());
+    for (std::int64_t row = 0; row < m; ++row)
+      CHECK(std::memcmp(part.data() + row * (end - begin), whole.data() + row * n + begin,
+                        static_cast<std::size_t>(end - begin) * sizeof(T)) == 0);
   }
 }
 
