@@ -2,11 +2,13 @@
 #pragma once
 
 #include <kiln/collectives/timeline.h>
+#include <kiln/dsl/api.h>
 #include <kiln/dsl/error.h>
 
 #include <cstdint>
 #include <string>
 
+KILN_API_BEGIN
 namespace kiln::collectives {
 
 // What a rank was doing: the collective, its tag, and its number among the calls of the communicator.
@@ -19,16 +21,22 @@ struct CallName {
 
 class CommError : public Error {
 public:
-  CommError(const CallName& call, int guilty_rank, Nanoseconds elapsed, const std::string& what);
+  // `last_calls` is the record of a hang.
+  CommError(const CallName& call, int guilty_rank, Nanoseconds elapsed, const std::string& what,
+            std::string last_calls = {});
 
   const CallName& call() const { return call_; }
   int guilty_rank() const { return guilty_rank_; } // -1 if no single rank is
   Nanoseconds elapsed() const { return elapsed_; } // since this rank began the call
+  // If a deadline has passed: what each rank has called last, a line for each rank. Otherwise empty.
+  const std::string& last_calls() const { return last_calls_; }
 
 private:
   CallName call_;
   int guilty_rank_;
   Nanoseconds elapsed_;
+  std::string last_calls_;
 };
 
 } // namespace kiln::collectives
+KILN_API_END

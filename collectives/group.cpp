@@ -1,6 +1,9 @@
-// Implements the execution of schedules: a step begins when the steps before it have ended and its ranks are
+// Implements the execution of calls: a step begins when the steps before it have ended and its ranks are
 // there.
-#include <kiln/collectives/group.h>
+#include <kiln/collectives/group_call.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/copy.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,11 +12,54 @@
 #include <utility>
 
 namespace kiln::collectives {
+namespace {
+
+// At one time of the virtual clock, what ends comes before what requests a port, and both are in the order of
+// steps. Forecasts (forecast.cpp) have the same order.
+EventOrder when_it_ends(int step, int rank) { return {static_cast<std::uint64_t>(step), rank}; }
+EventOrder when_it_asks(int step, int rank) {
+  return {(std::uint64_t{1} << 32) + static_cast<std::uint64_t>(step), rank};
+}
+
+void copy_between(Device to_device, void* to, Device from_device, const void* from, std::int64_t bytes) {
+  if (bytes == 0) return;
+  if (to_device.is_cpu() && from_device.is_cpu()) {
+    std::memmove(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  kiln::detail::copy_now(to_device.is_cpu() ? from_device : to_device, to, from, bytes,
+                         std::source_location::current());
+}
+
+std::string text_of(const Piece& p) {
+  const std::string chunk = std::to_string(p.chunk.owner) + "." + std::to_string(p.chunk.index);
+  switch (p.kind) {
+  case Piece::Kind::shard: return "shard " + chunk;
+  case Piece::Kind::partial: return "partial " + chunk + " of rank " + std::to_string(p.source);
+  case Piece::Kind::sum: return "sum " + chunk;
+  }
+  return chunk;
+}
+
+constexpr std::size_t most_recorded = 16; // calls of a rank
+
+} // namespace
 
 Group::Group(Options options)
-    : options_(std::move(options)), timeline_(options_.clock), ports_(options_.link, options_.ranks),
-      calls_of_(static_cast<std::size_t>(options_.ranks)), gone_(static_cast<std::size_t>(options_.ranks)),
-      copies_(static_cast<std::size_t>(options_.ranks)) {}
+    : options_(std::move(options)), ports_(options_.link, options_.ranks),
+      gone_(static_cast<std::size_t>(options_.ranks)), copies_(static_cast<std::size_t>(options_.ranks)),
+      reduces_until_(static_cast<std::size_t>(options_.ranks)),
+      recorded_(static_cast<std::size_t>(options_.ranks)), timeline_(options_.clock) {
+  auto everyone = std::make_shared<Members>();
+  for (int r = 0; r < options_.ranks; ++r)
+    everyone->ranks.push_back(r);
+  everyone_ = std::move(everyone);
+}
+Group::~Group() = default;
+
+Device Group::device(int rank) const {
+  return options_.devices.empty() ? Device::cpu() : options_.devices[static_cast<std::size_t>(rank)];
+}
 
 void Group::run(const std::function<void(int rank)>& body) {
   const auto ranks = static_cast<std::size_t>(options_.ranks);
@@ -45,133 +91,233 @@ void Group::run(const std::function<void(int rank)>& body) {
   if (first) std::rethrow_exception(first->what);
 }
 
+void Group::abort_locked(int guilty_rank, const std::string& why) {
+  if (!aborted_) aborted_ = Failure{guilty_rank, why};
+}
+
 void Group::abort(int guilty_rank, const std::string& why) {
-  timeline_.change([&] {
-    if (!aborted_) aborted_ = Failure{guilty_rank, why};
+  timeline_.change([&] { abort_locked(guilty_rank, why); });
+}
+
+void Group::record_begin(int rank, const CallName& name) {
+  auto& list = recorded_[static_cast<std::size_t>(rank)];
+  list.push_back({name, timeline_.now_locked()});
+  if (list.size() > most_recorded) list.pop_front();
+}
+
+void Group::record_end(int rank, const CallName& name, bool failed) {
+  auto& list = recorded_[static_cast<std::size_t>(rank)];
+  const auto at = std::find_if(list.rbegin(), list.rend(), [&](const Recorded& r) {
+    return r.name.sequence == name.sequence && r.name.collective == name.collective && r.ended < 0;
   });
+  if (at != list.rend()) at->ended = timeline_.now_locked(), at->failed = failed;
 }
 
-// How a rank's call differs from that of the first rank, other than in its name; " " if in its name.
-static std::string differences_of(const CallName& a, const Schedule& s, const CallName& b,
-                                  const Schedule& t) {
-  if (a.collective != b.collective || a.tag != b.tag) return " ";
-  const auto bytes = [](const Schedule& of) {
-    std::int64_t sum = 0;
-    for (const Step& step : of.steps)
-      sum += step.bytes;
-    return sum;
-  };
-  if (bytes(s) != bytes(t))
-    return " with " + std::to_string(bytes(t)) + " bytes instead of " + std::to_string(bytes(s));
-  if (s.name != t.name || s.chunks != t.chunks || s.steps.size() != t.steps.size())
-    return " by the schedule " + t.name + " in " + std::to_string(t.chunks) + " chunks instead of " + s.name +
-           " in " + std::to_string(s.chunks);
-  return {};
-}
-
-std::shared_ptr<Group::Call> Group::begin(int rank, const CallName& name, const Schedule& schedule,
-                                          const RankPart& part) {
-  std::shared_ptr<Call>& call = calls_[name.sequence];
-  if (!call) {
-    call = std::make_shared<Call>();
-    call->name = name;
-    call->schedule = schedule;
-    call->first = rank;
-    const std::size_t count = schedule.steps.size();
-    call->followers.resize(count), call->missing.resize(count);
-    call->asked.resize(count), call->ended.resize(count);
-    call->parts.resize(static_cast<std::size_t>(options_.ranks));
-    call->begun.resize(static_cast<std::size_t>(options_.ranks));
-    call->failed.resize(static_cast<std::size_t>(options_.ranks));
-    call->unfinished.resize(static_cast<std::size_t>(options_.ranks));
-    for (std::size_t i = 0; i < count; ++i) {
-      const Step& s = schedule.steps[i];
-      call->missing[i] = s.after.size();
-      for (int before : s.after)
-        call->followers[static_cast<std::size_t>(before)].push_back(static_cast<int>(i));
-      if (s.kind != Step::Kind::put) continue;
-      ++call->unfinished[static_cast<std::size_t>(s.rank)];
-      ++call->unfinished[static_cast<std::size_t>(s.to)];
+std::string Group::last_calls_locked() const {
+  std::string text;
+  for (std::size_t rank = 0; rank < recorded_.size(); ++rank) {
+    text += "rank " + std::to_string(rank) + (gone_[rank] ? " (ended)" : "") + ":";
+    if (recorded_[rank].empty()) text += " no calls";
+    for (const Recorded& r : recorded_[rank]) {
+      text += " " + r.name.text() + " ";
+      text += r.ended < 0 ? "since " + std::to_string(r.began / 1000) + " us"
+                          : (r.failed ? "failed after " : "took ") +
+                                std::to_string((r.ended - r.began) / 1000) + " us";
+      text += ";";
     }
+    text += "\n";
   }
-  if (const std::string other = differences_of(call->name, call->schedule, name, schedule); !other.empty()) {
-    if (!aborted_)
-      aborted_ = Failure{rank, "rank " + std::to_string(rank) + " calls " + name.text() +
-                                   (other == " " ? "" : other) + ", and rank " + std::to_string(call->first) +
-                                   " calls " + call->name.text()};
-    return call;
-  }
-  call->parts[static_cast<std::size_t>(rank)] = &part;
-  call->begun[static_cast<std::size_t>(rank)] = true;
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i)
-    ask_if_ready(*call, static_cast<int>(i));
-  return call;
+  return text;
+}
+
+std::string Group::last_calls() {
+  std::string text;
+  timeline_.change([&] { text = last_calls_locked(); });
+  return text;
+}
+
+void Group::trace(const Call& call, int step, Nanoseconds begin, Nanoseconds end) {
+  if (!options_.trace) return;
+  const Step& s = call.step(step);
+  const bool put = s.kind == Step::Kind::put;
+  options_.trace->add(
+      {call.in_group(put ? s.to : s.rank), put ? Trace::Lane::transfers : Trace::Lane::computation,
+       call.name.text() + " " + (s.kind == Step::Kind::reduce ? "reduces " : "") + text_of(s.piece), begin,
+       end, s.bytes});
+}
+
+std::shared_ptr<Group::Call> Group::begin(const std::shared_ptr<const Members>& members, int rank,
+                                          CollectiveCall part) {
+  std::shared_ptr<Call> result;
+  timeline_.change([&] {
+    CallName name{part.collective, part.tag, calls_of_[{members->id, rank}]++};
+    record_begin(members->ranks[static_cast<std::size_t>(rank)], name);
+    std::shared_ptr<Call>& call = calls_[{members->id, name.sequence}];
+    if (!call) call = std::make_shared<Call>(members, name, part, rank);
+    result = call;
+    call->rank(rank).name = name;
+    call->rank(rank).began = timeline_.now_locked();
+    if (const std::string other = call->difference(name, part); !other.empty()) {
+      const auto number = [&](int r) { return "rank " + std::to_string(call->in_group(r)); };
+      abort_locked(call->in_group(rank), number(rank) + " calls " + name.text() +
+                                             (other == " " ? "" : other) + ", and " + number(call->first) +
+                                             " calls " + call->name.text());
+      return;
+    }
+    join(call, rank, std::move(part));
+  });
+  return result;
+}
+
+void Group::join(const std::shared_ptr<Call>& call, int rank, CollectiveCall&& part) {
+  Call::Rank& own = call->rank(rank);
+  own.call = std::move(part);
+  own.begun = true;
+  for (std::size_t i = 0; i < call->schedule.steps.size(); ++i)
+    start_if_ready(call, static_cast<int>(i));
 }
 
 // Puts that become ready at the same time are sent in the order of steps, whichever thread is first.
-void Group::ask_if_ready(Call& call, int step) {
+void Group::start_if_ready(const std::shared_ptr<Call>& call, int step) {
   const auto i = static_cast<std::size_t>(step);
-  const Step& s = call.schedule.steps[i];
-  if (s.kind != Step::Kind::put || call.asked[i] || call.missing[i] > 0) return;
-  if (!call.part(s.rank) || !call.part(s.to)) return;
-  call.asked[i] = true;
-  timeline_.at_locked(timeline_.now_locked(), {static_cast<std::uint64_t>(step), s.rank},
-                      {.done = [this, to = call.shared_from_this(), step] { send(to, step); }});
+  const Step& s = call->step(step);
+  if (call->asked[i] || call->missing[i] > 0 || !call->rank(s.rank).begun) return;
+  if (s.kind == Step::Kind::put) {
+    if (!call->rank(s.to).begun) return;
+    call->asked[i] = true;
+    timeline_.at_locked(timeline_.now_locked(), when_it_asks(step, s.rank),
+                        {.done = [this, call, step] { send(call, step); }});
+  } else if (call->in_background) {
+    call->asked[i] = true;
+    reduce_in_background(call, step);
+  }
 }
 
 void Group::send(const std::shared_ptr<Call>& call, int step) {
   if (aborted_) return;
-  const Step& s = call->schedule.steps[static_cast<std::size_t>(step)];
-  const Passage p = ports_.pass(s.rank, s.to, s.bytes, timeline_.now_locked());
-  const auto count_copies = [this, call, &s](int change) {
-    copies_[static_cast<std::size_t>(s.rank)] += change;
-    copies_[static_cast<std::size_t>(s.to)] += change;
+  const Step& s = call->step(step);
+  const int from = call->in_group(s.rank), to = call->in_group(s.to);
+  const Passage p = ports_.pass(from, to, s.bytes, timeline_.now_locked());
+  call->begins[static_cast<std::size_t>(step)] = p.begin;
+  const auto count_copies = [this, from, to](int change) {
+    copies_[static_cast<std::size_t>(from)] += change;
+    copies_[static_cast<std::size_t>(to)] += change;
   };
-  timeline_.at_locked(p.arrival, {static_cast<std::uint64_t>(step), s.rank},
+  timeline_.at_locked(p.arrival, when_it_ends(step, s.rank),
                       {.begins =
                            [this, call, &s, count_copies] {
-                             const bool there = !aborted_ &&
-                                                !call->failed[static_cast<std::size_t>(s.rank)] &&
-                                                !call->failed[static_cast<std::size_t>(s.to)];
+                             const bool there =
+                                 !aborted_ && !call->rank(s.rank).failed && !call->rank(s.to).failed;
                              if (there) count_copies(1);
                              return there;
                            },
                        .work =
-                           [call, &s] { // a rank does not leave while its memory is copied
-                             std::memcpy(call->part(s.to)->place(s.chunk), call->part(s.rank)->place(s.chunk),
-                                         static_cast<std::size_t>(s.bytes));
+                           [this, call, &s, from, to] { // a rank does not leave while its memory is copied
+                             copy_between(device(to), call->rank(s.to).call.part.place(s.piece), device(from),
+                                          call->rank(s.rank).call.part.place(s.piece), s.bytes);
                            },
                        .done =
                            [this, call, step, count_copies] {
                              count_copies(-1);
-                             end(*call, step);
+                             end(call, step);
                            }});
 }
 
-void Group::end(Call& call, int step) {
+void Group::reduce_in_background(const std::shared_ptr<Call>& call, int step) {
+  const Step& s = call->step(step);
+  const int here = call->in_group(s.rank);
+  const CollectiveCall& own = call->rank(s.rank).call;
+  Nanoseconds& until = reduces_until_[static_cast<std::size_t>(here)];
+  call->begins[static_cast<std::size_t>(step)] = until = std::max(until, timeline_.now_locked());
+  if (options_.clock == ClockKind::virtual_time && own.cost) until += own.cost(s);
+  timeline_.at_locked(until, when_it_ends(step, s.rank),
+                      {.begins =
+                           [this, call, &s, here] {
+                             const bool there = !aborted_ && !call->rank(s.rank).failed;
+                             if (there) ++copies_[static_cast<std::size_t>(here)];
+                             return there;
+                           },
+                       .work =
+                           [call, &s] {
+                             Call::Rank& rank = call->rank(s.rank);
+                             try {
+                               rank.call.part.run(s);
+                             } catch (const std::exception& e) {
+                               rank.thrown = e.what();
+                             }
+                           },
+                       .done =
+                           [this, call, &s, here, step] {
+                             --copies_[static_cast<std::size_t>(here)];
+                             if (const std::string& what = call->rank(s.rank).thrown; !what.empty())
+                               return abort_locked(here, "rank " + std::to_string(here) + " failed: " + what);
+                             end(call, step);
+                           }});
+}
+
+void Group::end(const std::shared_ptr<Call>& call, int step) {
   const auto i = static_cast<std::size_t>(step);
-  const Step& s = call.schedule.steps[i];
-  call.ended[i] = true;
-  if (s.kind == Step::Kind::put) {
-    --call.unfinished[static_cast<std::size_t>(s.rank)];
-    --call.unfinished[static_cast<std::size_t>(s.to)];
-  }
-  for (int follower : call.followers[i]) {
-    --call.missing[static_cast<std::size_t>(follower)];
-    ask_if_ready(call, follower);
+  const Step& s = call->step(step);
+  call->ended[i] = true;
+  trace(*call, step, call->begins[i], timeline_.now_locked());
+  if (s.kind == Step::Kind::put)
+    --call->rank(s.rank).unfinished, --call->rank(s.to).unfinished;
+  else if (call->in_background)
+    --call->rank(s.rank).unfinished;
+  for (int follower : call->followers[i]) {
+    --call->missing[static_cast<std::size_t>(follower)];
+    start_if_ready(call, follower);
   }
 }
 
 std::optional<Group::Failure> Group::failure_of(const Call& call, int rank) const {
   if (aborted_) return aborted_;
-  for (int other = 0; other < options_.ranks; ++other)
-    if (other != rank && gone_[static_cast<std::size_t>(other)] &&
-        !call.parts[static_cast<std::size_t>(other)])
-      return Failure{other, "rank " + std::to_string(other) + " has ended without this call"};
+  for (int other = 0; other < call.size(); ++other)
+    if (const int number = call.in_group(other);
+        other != rank && gone_[static_cast<std::size_t>(number)] && !call.rank(other).begun)
+      return Failure{number, "rank " + std::to_string(number) + " has ended without this call"};
   return std::nullopt;
 }
 
-void Group::wait(const Call& call, int rank, Nanoseconds began, const std::function<bool()>& ready) {
+Group::Failure Group::delay_of(const Call& call, int rank) const {
+  std::vector<int> absent;
+  for (int other = 0; other < call.size(); ++other)
+    if (!call.rank(other).begun) absent.push_back(call.in_group(other));
+  if (!absent.empty()) {
+    std::string who;
+    for (int other : absent)
+      who += (who.empty() ? "rank " : ", ") + std::to_string(other);
+    return {absent.size() == 1 ? absent.front() : -1,
+            who + (absent.size() == 1 ? " has" : " have") + " not begun this call"};
+  }
+  // The first step that could run, of those for which the rank waits, directly or not.
+  const std::size_t count = call.schedule.steps.size();
+  std::vector<bool> needed(count);
+  for (std::size_t i = count; i-- > 0;) {
+    const Step& s = call.step(static_cast<int>(i));
+    if (call.ended[i]) continue;
+    if (s.rank == rank || (s.kind == Step::Kind::put && s.to == rank)) needed[i] = true;
+    if (!needed[i]) continue;
+    for (int before : s.after)
+      needed[static_cast<std::size_t>(before)] = true;
+    if (s.kind != Step::Kind::put) // what its rank computes before
+      for (std::size_t j = 0; j < i; ++j)
+        if (const Step& t = call.step(static_cast<int>(j)); t.rank == s.rank && t.kind != Step::Kind::put)
+          needed[j] = true;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!needed[i] || call.ended[i] || call.missing[i] > 0) continue;
+    const Step& s = call.step(static_cast<int>(i));
+    const std::string who = "rank " + std::to_string(call.in_group(s.rank));
+    if (s.kind == Step::Kind::put)
+      return {-1, "what " + who + " sends to rank " + std::to_string(call.in_group(s.to)) + " (" +
+                      text_of(s.piece) + ") has not arrived"};
+    return {call.in_group(s.rank), who + " has not ended its computation of " + text_of(s.piece)};
+  }
+  return {-1, "nothing has happened"};
+}
+
+void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function<bool()>& ready) {
   std::optional<Failure> failure;
   const WaitEnd end = timeline_.wait(
       [&] {
@@ -179,68 +325,138 @@ void Group::wait(const Call& call, int rank, Nanoseconds began, const std::funct
         failure = failure_of(call, rank);
         return failure.has_value();
       },
-      timeline_.now() + options_.deadline);
+      timeline_.now() + deadline);
   if (end == WaitEnd::ready && !failure) return;
-  std::vector<int> absent;
-  if (!failure) {
-    timeline_.change([&] {
-      for (int other = 0; other < options_.ranks; ++other)
-        if (!call.begun[static_cast<std::size_t>(other)]) absent.push_back(other);
-    });
-    std::string who;
-    for (int other : absent)
-      who += (who.empty() ? "rank " : ", ") + std::to_string(other);
-    failure = Failure{absent.size() == 1 ? absent.front() : -1,
-                      who.empty() ? "nothing has happened" : who + " has not begun this call"};
-    abort(failure->guilty_rank, failure->why);
-  }
-  throw CommError(call.name, failure->guilty_rank, timeline_.now() - began,
-                  "rank " + std::to_string(rank) + " waits: " + failure->why);
+  const int number = call.in_group(rank);
+  std::string record;
+  timeline_.change([&] {
+    if (!failure) {
+      failure = aborted_ ? *aborted_ : delay_of(call, rank);
+      record = last_calls_locked();
+    }
+    abort_locked(failure->guilty_rank, failure->why);
+  });
+  throw CommError(call.rank(rank).name, failure->guilty_rank, timeline_.now() - call.rank(rank).began,
+                  "rank " + std::to_string(number) + " waits: " + failure->why, record);
 }
 
 void Group::leave(Call& call, int rank) {
-  const auto r = static_cast<std::size_t>(rank);
-  timeline_.change([&] { call.failed[r] = true; });
-  timeline_.wait([&] { return copies_[r] == 0; });
+  const auto number = static_cast<std::size_t>(call.in_group(rank));
+  timeline_.change([&] {
+    call.rank(rank).failed = true;
+    record_end(call.in_group(rank), call.rank(rank).name, true);
+  });
+  timeline_.wait([&] { return copies_[number] == 0; });
+  take_part(call, rank);
 }
 
-void Group::execute(int rank, CallName name, const Schedule& schedule, const RankPart& part,
-                    const StepCost& cost) {
-  const auto r = static_cast<std::size_t>(rank);
-  const Nanoseconds began = timeline_.now();
-  std::shared_ptr<Call> call;
+// Nothing uses what the rank passed any more, and the rank may destroy what that refers to.
+void Group::take_part(Call& call, int rank) {
+  CollectiveCall part; // is destroyed without the lock
+  timeline_.change([&] { part = std::exchange(call.rank(rank).call, {}); });
+}
+
+bool Group::is_done(Call& call, int rank) {
+  bool done = false;
   timeline_.change([&] {
-    name.sequence = calls_of_[r]++;
-    call = begin(rank, name, schedule, part);
+    done = aborted_ || (call.rank(rank).begun && call.rank(rank).unfinished == 0 && call.all_have_begun() &&
+                        call.in_background);
   });
+  return done;
+}
+
+void Group::finish(Call& call, int rank, Nanoseconds deadline) {
+  const std::shared_ptr<Call> self = call.shared_from_this();
+  if (deadline == 0) deadline = call.rank(rank).call.deadline;
+  if (deadline == 0) deadline = options_.deadline;
+  const int number = call.in_group(rank);
   try {
-    compute_all(*call, rank, began, part, cost);
-    wait(*call, rank, began, [&] {
-      return call->unfinished[r] == 0 &&
-             std::all_of(call->begun.begin(), call->begun.end(), [](bool b) { return b; });
-    });
+    if (!call.in_background) compute_all(self, rank, deadline);
+    wait(call, rank, deadline,
+         [&] { return call.rank(rank).begun && call.rank(rank).unfinished == 0 && call.all_have_begun(); });
   } catch (const CommError&) {
-    leave(*call, rank);
+    leave(call, rank);
     throw;
   } catch (const std::exception& e) {
-    abort(rank, "rank " + std::to_string(rank) + " failed: " + e.what());
-    leave(*call, rank);
+    abort(number, "rank " + std::to_string(number) + " failed: " + e.what());
+    leave(call, rank);
     throw;
   }
+  take_part(call, rank);
   timeline_.change([&] {
-    if (++call->left == options_.ranks) calls_.erase(name.sequence);
+    call.rank(rank).left = true;
+    record_end(number, call.name, false);
+    if (std::all_of(call.ranks.begin(), call.ranks.end(), [](const Call::Rank& r) { return r.left; }))
+      calls_.erase({call.members->id, call.name.sequence});
   });
 }
 
-void Group::compute_all(Call& call, int rank, Nanoseconds began, const RankPart& part, const StepCost& cost) {
-  for (std::size_t i = 0; i < call.schedule.steps.size(); ++i) {
-    const Step& s = call.schedule.steps[i];
+void Group::compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds deadline) {
+  wait(*call, rank, deadline, [&] { return call->rank(rank).begun; }); // unless the call differs from others'
+  const CollectiveCall& own = call->rank(rank).call;
+  for (std::size_t i = 0; i < call->schedule.steps.size(); ++i) {
+    const int step = static_cast<int>(i);
+    const Step& s = call->step(step);
     if (s.rank != rank || s.kind == Step::Kind::put) continue;
-    wait(call, rank, began, [&] { return call.missing[i] == 0; });
-    part.compute(s);
-    timeline_.spend(cost(s));
-    timeline_.change([&] { end(call, static_cast<int>(i)); });
+    wait(*call, rank, deadline, [&] { return call->missing[i] == 0; });
+    call->begins[i] = timeline_.now();
+    own.part.run(s);
+    if (options_.clock == ClockKind::virtual_time && own.cost) {
+      bool over = false;
+      timeline_.at(timeline_.now() + own.cost(s), when_it_ends(step, s.rank), {.done = [&] { over = true; }});
+      timeline_.wait([&] { return over; });
+    }
+    timeline_.change([&] { end(call, step); });
   }
+}
+
+void Group::put(const CallName& name, int from, int to, void* target, const void* source, std::int64_t bytes,
+                std::uint64_t* signal) {
+  const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
+  const Nanoseconds began = timeline_.now();
+  const auto arrived = std::make_shared<bool>(false);
+  timeline_.change([&] {
+    if (aborted_) return;
+    const Passage p = ports_.pass(from, to, bytes, timeline_.now_locked());
+    timeline_.at_locked(p.arrival, when_it_ends(0, from),
+                        {.begins =
+                             [this, f, t] {
+                               if (!aborted_) ++copies_[f], ++copies_[t];
+                               return !aborted_;
+                             },
+                         .work = [=, this] { copy_between(device(to), target, device(from), source, bytes); },
+                         .done =
+                             [this, f, t, signal, arrived] {
+                               --copies_[f], --copies_[t];
+                               if (signal) ++*signal;
+                               *arrived = true;
+                             }});
+  });
+  timeline_.wait([&] { return *arrived || (aborted_ && copies_[f] == 0); });
+  if (*arrived) return;
+  throw CommError(name, aborted_->guilty_rank, timeline_.now() - began,
+                  "rank " + std::to_string(from) + " sends: " + aborted_->why, {});
+}
+
+void Group::wait_signal(const CallName& name, int rank, int from, const std::uint64_t* signal,
+                        std::uint64_t value, Nanoseconds deadline) {
+  const Nanoseconds began = timeline_.now();
+  if (deadline == 0) deadline = options_.deadline;
+  std::optional<Failure> failure;
+  const WaitEnd end = timeline_.wait(
+      [&] {
+        if (*signal >= value) return true;
+        failure = aborted_;
+        if (!failure && gone_[static_cast<std::size_t>(from)])
+          failure = Failure{from, "rank " + std::to_string(from) + " has ended without this signal"};
+        return failure.has_value();
+      },
+      timeline_.now() + deadline);
+  if (end == WaitEnd::ready && !failure) return;
+  if (!failure) failure = Failure{from, "rank " + std::to_string(from) + " has not sent the signal"};
+  abort(failure->guilty_rank, failure->why);
+  throw CommError(name, failure->guilty_rank, timeline_.now() - began,
+                  "rank " + std::to_string(rank) + " waits: " + failure->why, last_calls());
 }
 
 } // namespace kiln::collectives

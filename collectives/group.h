@@ -1,18 +1,21 @@
-// Defines Group, ranks in one process that execute schedules together.
+// Defines Group, the engine for ranks that are threads of one process: it executes their calls together.
 //
-//   Group group({.ranks = 2, .clock = ClockKind::virtual_time, .link = {.bytes_per_second = 50e9}});
-//   group.run([&](int rank) {
-//     group.execute(rank, {"column_parallel", "mlp.up"}, ring_gather(shards, 4), part, cost);
-//   });
+// Users do not need it: see run_ranks (ranks.h) and Communicator. Each rank has a thread. What a rank sends
+// is copied to the receiver's memory when the link has transferred it, by the thread that runs the timeline's
+// events. A piece is sent once both ranks have begun the call, so that nothing is written to the memory of a
+// rank that is not there.
 //
-// Each rank has a thread. What a rank sends is copied to the receiver's memory when the link has transferred
-// it, by the thread that runs the timeline's events. A chunk is sent once both ranks have begun the call, so
-// that nothing is written to the memory of a rank that is not there.
+// If a rank fails, all calls of all its communicators fail, now and later: they are marked before any rank is
+// woken, and no copy begins afterwards.
 #pragma once
 
+#include <kiln/collectives/call.h>
 #include <kiln/collectives/comm_error.h>
-#include <kiln/collectives/schedule.h>
+#include <kiln/collectives/compute_model.h>
+#include <kiln/collectives/trace.h>
+#include <kiln/jit/runtime/device.h>
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,12 +24,10 @@
 
 namespace kiln::collectives {
 
-// What a rank contributes to a call.
-struct RankPart {
-  // Where this rank has the bytes of a chunk: its own, or those that it receives.
-  std::function<void*(Chunk)> place;
-  // Computes or reduces on the thread of the rank, and returns when the results are in memory.
-  std::function<void(const Step&)> compute;
+// The ranks of a communicator: their numbers in the group, in the order of their ranks there.
+struct Members {
+  std::uint64_t id = 0;
+  std::vector<int> ranks;
 };
 
 class Group {
@@ -35,67 +36,91 @@ public:
     int ranks = 1;
     ClockKind clock = ClockKind::wall;
     LinkModel link = {};
+    ComputeModel machine = {};             // what engine() reports; calls bring the costs of their steps
     Nanoseconds deadline = 60'000'000'000; // of each wait for another rank
+    std::vector<Device> devices = {};      // of each rank; empty: the CPU
+    Trace* trace = nullptr;                // where steps are recorded, if anywhere
   };
   explicit Group(Options options);
+  ~Group();
   Group(const Group&) = delete;
 
   int size() const { return options_.ranks; }
   Timeline& timeline() { return timeline_; }
+  const Options& options() const { return options_; }
+  Device device(int rank) const;
+  std::shared_ptr<const Members> everyone() const { return everyone_; }
 
   // Calls body(rank) on a thread for each rank, and returns when all have ended. Throws the exception of the
   // rank that failed first.
   void run(const std::function<void(int rank)>& body);
 
-  // Executes a rank's steps of a schedule, which all ranks pass alike. Returns when this rank has computed
-  // all its steps, and when all that it sends and receives has arrived. Throws CommError if another rank
-  // does not do its part; what was not received by then is not written. `cost` says how long steps last on
-  // the virtual clock.
-  void execute(int rank, CallName name, const Schedule& schedule, const RankPart& part, const StepCost& cost);
+  class Call;
+  // Begins a call of rank `rank` of the members. All of them pass the same schedule.
+  std::shared_ptr<Call> begin(const std::shared_ptr<const Members>& members, int rank, CollectiveCall call);
+  // Computes this rank's steps, and returns when all that it sends and receives has arrived. Throws CommError
+  // if another rank does not do its part; what was not received by then is not written. A deadline of 0 is
+  // that of the call.
+  void finish(Call& call, int rank, Nanoseconds deadline = 0);
+  bool is_done(Call& call, int rank);
+
+  // A put into the memory of rank `to`, and a count at `signal` that is increased when it has arrived.
+  void put(const CallName& name, int from, int to, void* target, const void* source, std::int64_t bytes,
+           std::uint64_t* signal);
+  // Waits until the count is at least `value`.
+  void wait_signal(const CallName& name, int rank, int from, const std::uint64_t* signal, std::uint64_t value,
+                   Nanoseconds deadline);
 
   // Makes all calls of all ranks end with an error, now and later.
   void abort(int guilty_rank, const std::string& why);
+  // The last calls of every rank, a line for each.
+  std::string last_calls();
 
 private:
-  struct Call : std::enable_shared_from_this<Call> {
-    CallName name;
-    Schedule schedule;
-    int first = 0;                           // the rank that was the first to begin it
-    std::vector<std::vector<int>> followers; // of each step
-    std::vector<std::size_t> missing;        // steps that each step still waits for
-    std::vector<bool> asked, ended;          // of each step
-    const RankPart* part(int rank) const { return parts[static_cast<std::size_t>(rank)]; }
-    std::vector<const RankPart*> parts; // of each rank that has begun
-    std::vector<int> unfinished;        // puts of each rank, sent or received, that have not arrived
-    std::vector<bool> begun;            // of each rank
-    std::vector<bool> failed; // of each rank; nothing is copied to or from the memory of one that failed
-    int left = 0;             // ranks that have left
-  };
   struct Failure {
     int guilty_rank;
     std::string why;
   };
+  struct Recorded { // a call in the record of a rank
+    CallName name;
+    Nanoseconds began = 0, ended = -1;
+    bool failed = false;
+  };
 
-  std::shared_ptr<Call> begin(int rank, const CallName& name, const Schedule& schedule, const RankPart& part);
-  void ask_if_ready(Call& call, int step);
+  void join(const std::shared_ptr<Call>& call, int rank, CollectiveCall&& part);
+  void start_if_ready(const std::shared_ptr<Call>& call, int step);
   void send(const std::shared_ptr<Call>& call, int step);
-  void end(Call& call, int step);
-  // A rank without which the call cannot go on: it has ended.
+  void reduce_in_background(const std::shared_ptr<Call>& call, int step);
+  void end(const std::shared_ptr<Call>& call, int step);
+  void compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds deadline);
+  // Waits for a condition. Failures of other ranks are a CommError.
+  void wait(Call& call, int rank, Nanoseconds deadline, const std::function<bool()>& ready);
+  // A failure that ends a wait of a rank: of the group, or another rank that has ended without this call.
   std::optional<Failure> failure_of(const Call& call, int rank) const;
-  void compute_all(Call& call, int rank, Nanoseconds began, const RankPart& part, const StepCost& cost);
-  // After a failure: waits until nothing is copied to or from the rank's memory.
+  // Why a rank still waits at its deadline.
+  Failure delay_of(const Call& call, int rank) const;
+  // After a failure: waits until nothing is copied to or from the memory of a rank.
   void leave(Call& call, int rank);
-  void wait(const Call& call, int rank, Nanoseconds began, const std::function<bool()>& ready);
+  void take_part(Call& call, int rank);
+  void abort_locked(int guilty_rank, const std::string& why);
+  void record_begin(int rank, const CallName& name);
+  void record_end(int rank, const CallName& name, bool failed);
+  std::string last_calls_locked() const;
+  void trace(const Call& call, int step, Nanoseconds begin, Nanoseconds end);
 
   const Options options_;
-  Timeline timeline_;
+  std::shared_ptr<const Members> everyone_;
   // The lock of the timeline guards what follows.
   Ports ports_;
-  std::vector<std::uint64_t> calls_of_; // the calls that each rank has begun
-  std::vector<bool> gone_;              // ranks whose bodies have ended
-  std::vector<int> copies_;             // to and from the memory of each rank, now
-  std::map<std::uint64_t, std::shared_ptr<Call>> calls_;
+  std::map<std::pair<std::uint64_t, int>, std::uint64_t>
+      calls_of_;                           // how many a rank of some members has begun
+  std::vector<bool> gone_;                 // ranks whose bodies have ended
+  std::vector<int> copies_;                // to and from the memory of each rank, now
+  std::vector<Nanoseconds> reduces_until_; // by rank: until when its engine reduces in the background
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<Call>> calls_; // by members and sequence
+  std::vector<std::deque<Recorded>> recorded_;                                     // by rank
   std::optional<Failure> aborted_;
+  Timeline timeline_; // the last member: it is destroyed first, and its thread uses the others until then
 };
 
 } // namespace kiln::collectives

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <kiln/collectives/timeline.h>
+#include <kiln/dsl/api.h>
 
 #include <cstdint>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::collectives {
 
 struct LinkModel {
@@ -51,3 +53,4 @@ private:
 };
 
 } // namespace kiln::collectives
+KILN_API_END

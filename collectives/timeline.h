@@ -16,6 +16,8 @@
 // Thread-safe. The functions that events call must not throw.
 #pragma once
 
+#include <kiln/dsl/api.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -26,6 +28,7 @@
 #include <tuple>
 #include <vector>
 
+KILN_API_BEGIN
 namespace kiln::collectives {
 
 using Nanoseconds = std::int64_t;
@@ -121,3 +124,4 @@ private:
 };
 
 } // namespace kiln::collectives
+KILN_API_END

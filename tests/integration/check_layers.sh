@@ -22,6 +22,7 @@ LAYERS = """
   samples                 collectives ops autotune jit dsl
   samples/template        collectives ops autotune jit dsl
   collectives             ops autotune jit dsl
+  collectives/cli         collectives ops autotune jit dsl
   ops                     autotune jit dsl ops/detail
   ops/detail              autotune jit dsl ops/activation ops/array ops/dims ops/attention_options ops/matmul_options ops/rotary_options ops/tunable_call
   autotune                jit dsl autotune/space autotune/records autotune/run

@@ -1,0 +1,73 @@
+// Declares ParallelAttention, the attention part of a transformer layer on several ranks.
+//
+//   ParallelAttention attention(tp, {.width = 4096, .heads = 32, .kv_heads = 8, .head_size = 128});
+//   attention.load_full(stream, qkv, out);        // [4096, (32 + 2 * 8) * 128] and [32 * 128, 4096]
+//   attention.forward(stream, {1, tokens}, x, y, residual);
+//
+// Heads are divided among the ranks, whose number must divide that of the heads. Heads of keys and values are
+// divided too, or repeated where there are fewer of them than ranks, which must then be a multiple of them;
+// the gradients of repeated heads are added up. The weight of the queries, keys and values is one matrix with
+// these three parts side by side.
+//
+// With sequence parallelism, x, y and residual have the rank's rows of all tokens; without it, all of them.
+// Tokens are those of one sequence after the other.
+#pragma once
+
+#include <kiln/collectives/layers.h>
+#include <kiln/dsl/api.h>
+#include <kiln/ops/rotary_options.h>
+
+#include <optional>
+
+KILN_API_BEGIN
+namespace kiln::collectives {
+
+struct AttentionShape {
+  std::int64_t width = 0, heads = 0, kv_heads = 0, head_size = 0;
+  DType dtype = DType::F32;
+  bool causal = true;
+  std::optional<ops::RotaryOptions> rotary = {}; // token i of a sequence is at position i
+  bool sequence_parallel = true;
+  std::string tag = "attention";
+};
+
+class ParallelAttention {
+public:
+  ParallelAttention(TensorParallel& tp, AttentionShape shape);
+
+  // The layers: the columns of qkv are the rank's heads of queries, keys and values.
+  ColumnParallelLinear& qkv() { return qkv_; }
+  RowParallelLinear& out() { return out_; }
+  std::int64_t own_heads() const { return shape_.heads / tp_.communicator().size(); }
+  std::int64_t own_kv_heads() const { return qkv_.features(1).count() / shape_.head_size; }
+  void load_full(ops::detail::StreamAt stream, const ops::Input& qkv, const ops::Input& out);
+
+  struct Tokens {
+    std::int64_t sequences = 1, length = 0; // of equal length
+    std::int64_t all() const { return sequences * length; }
+  };
+  void forward(ops::detail::StreamAt stream, Tokens tokens, const ops::Input& x, const ops::Output& y,
+               const ops::Input& residual = {});
+
+  struct Gradients { // this rank's parts; {} leaves one out
+    ops::Output qkv = {}, out = {};
+  };
+  // Computes the gradients of x and of the weights from dy, after the forward call for the same x, whose
+  // activations the object has kept.
+  void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
+                const ops::Output& dx, const Gradients& gradients);
+
+private:
+  ops::Array heads_of(const ops::Output& matrix, std::int64_t first, std::int64_t count) const;
+
+  const AttentionShape shape_;
+  TensorParallel& tp_;
+  ColumnParallelLinear qkv_;
+  RowParallelLinear out_;
+  LayerMemory projected_memory_, attended_memory_, lse_memory_, gradient_memory_, attended_gradient_memory_;
+  ops::Output projected_, attended_, lse_; // of the last forward
+  Tokens tokens_;
+};
+
+} // namespace kiln::collectives
+KILN_API_END

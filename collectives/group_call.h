@@ -1,0 +1,49 @@
+// Defines the state of a call that the ranks of a Group execute together.
+#pragma once
+
+#include <kiln/collectives/group.h>
+
+namespace kiln::collectives {
+
+class Group::Call : public std::enable_shared_from_this<Group::Call> {
+public:
+  Call(std::shared_ptr<const Members> members, CallName name, const CollectiveCall& call, int first);
+
+  // What a rank of the call has done so far.
+  struct Rank {
+    CallName name; // of its call, which may differ from that of others
+    bool begun = false;
+    bool failed = false; // nothing is copied to or from its memory any more
+    bool left = false;
+    CollectiveCall call; // what it passed
+    std::string thrown;  // by a reduction in the background
+    // Transfers from and to it that have not arrived, and reductions in the background that have not ended.
+    int unfinished = 0;
+    Nanoseconds began = 0;
+  };
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  int in_group(int rank) const { return members->ranks[static_cast<std::size_t>(rank)]; }
+  Rank& rank(int r) { return ranks[static_cast<std::size_t>(r)]; }
+  const Rank& rank(int r) const { return ranks[static_cast<std::size_t>(r)]; }
+  const Step& step(int i) const { return schedule.steps[static_cast<std::size_t>(i)]; }
+  bool all_have_begun() const;
+  // How what a rank passes differs from what the first rank passed, other than in its name; " " if in its
+  // name; "" if it does not.
+  std::string difference(const CallName& name, const CollectiveCall& call) const;
+
+  const std::shared_ptr<const Members> members;
+  const CallName name;
+  const std::shared_ptr<const Schedule> shared_schedule;
+  const Schedule& schedule;
+  const std::string details;
+  const bool in_background;
+  const int first;                         // the rank that was the first to begin it
+  std::vector<std::vector<int>> followers; // of each step
+  std::vector<std::size_t> missing;        // steps that each step still waits for
+  std::vector<bool> asked, ended;          // of each step
+  std::vector<Nanoseconds> begins;         // of each step, once it has begun
+  std::vector<Rank> ranks;
+};
+
+} // namespace kiln::collectives

@@ -1,0 +1,58 @@
+// Declares ParallelMlp, the feed-forward part of a transformer layer on several ranks.
+//
+//   ParallelMlp mlp(tp, {.width = 4096, .hidden = 14336, .dtype = DType::BF16});        // SwiGLU
+//   mlp.load_full(stream, gate_and_up, down);     // [4096, 2 * 14336] and [14336, 4096]
+//   mlp.forward(stream, rows, x, y, residual);    // y = down(silu(gate(x)) * up(x)) + residual
+//
+// A gated MLP (the default) has an activation of the gate times the rest, a plain one only an activation. The
+// columns of the hidden layer are divided among the ranks. With sequence parallelism, x, y and residual have
+// the rank's rows of `rows` rows; without it, all of them.
+#pragma once
+
+#include <kiln/collectives/layers.h>
+#include <kiln/dsl/api.h>
+
+KILN_API_BEGIN
+namespace kiln::collectives {
+
+struct MlpShape {
+  std::int64_t width = 0, hidden = 0;
+  DType dtype = DType::F32;
+  bool gated = true;
+  ops::Activation activation = ops::Activation::silu;
+  bool bias = false;
+  bool sequence_parallel = true;
+  std::string tag = "mlp";
+};
+
+class ParallelMlp {
+public:
+  ParallelMlp(TensorParallel& tp, MlpShape shape);
+
+  // The layers: `up` has the gate's columns first if the MLP is gated.
+  ColumnParallelLinear& up() { return up_; }
+  RowParallelLinear& down() { return down_; }
+  // Without biases; use up() and down() for those.
+  void load_full(ops::detail::StreamAt stream, const ops::Input& up, const ops::Input& down);
+
+  void forward(ops::detail::StreamAt stream, std::int64_t rows, const ops::Input& x, const ops::Output& y,
+               const ops::Input& residual = {});
+
+  struct Gradients { // this rank's parts; {} leaves one out
+    ops::Output up = {}, up_bias = {}, down = {}, down_bias = {};
+  };
+  // Computes the gradients of x and of the weights from dy, after the forward call for the same x, whose
+  // hidden activations the object has kept.
+  void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
+                const ops::Output& dx, const Gradients& gradients);
+
+private:
+  const MlpShape shape_;
+  ColumnParallelLinear up_;
+  RowParallelLinear down_;
+  LayerMemory hidden_memory_, active_memory_, gradient_memory_, active_gradient_memory_;
+  ops::Output hidden_, active_; // of the last forward
+};
+
+} // namespace kiln::collectives
+KILN_API_END

@@ -1,0 +1,42 @@
+// Declares run_ranks, which runs ranks as threads of this process.
+//
+//   run_ranks({.ranks = 2}, [&](Communicator& comm) { ... });                   // copies between threads
+//   run_ranks({.ranks = 8, .clock = ClockKind::virtual_time,                    // a machine one does not have
+//              .link = {.bytes_per_second = 450e9, .latency = 2000},
+//              .machine = {.flops_per_second = 800e12, .bytes_per_second = 3e12}}, body);
+//
+// Each rank has its own part of the CPUs that the process may use, to which its threads are bound, and its
+// kernels run on a thread pool of that size. If there are more ranks than CPUs, each has one thread, which is
+// not bound.
+//
+// With a link, transfers take the time that it says (link.h). On the virtual clock, commands really run, but
+// last what cost tables say, and the result of Communicator::now() does not depend on the machine.
+#pragma once
+
+#include <kiln/collectives/communicator.h>
+#include <kiln/collectives/trace.h>
+#include <kiln/dsl/api.h>
+
+#include <functional>
+#include <vector>
+
+KILN_API_BEGIN
+namespace kiln::collectives {
+
+struct RanksOptions {
+  int ranks = 1; // 1 to 1024
+  ClockKind clock = ClockKind::wall;
+  LinkModel link = {};                     // none: transfers take the time that copies do
+  ComputeModel machine = {};               // how long computations last on the virtual clock
+  Nanoseconds deadline = 60'000'000'000;   // of each wait for another rank
+  std::int64_t workspace_bytes = 64 << 20; // of temporary memory of a reduction on each rank
+  std::vector<Device> devices = {};        // of each rank; empty: all on the CPU
+  Trace* trace = nullptr;                  // where computations and transfers are recorded, if anywhere
+};
+
+// Calls body(communicator) on a thread for each rank, and returns when all have ended. Throws the exception
+// of the rank that failed first, and UserError for wrong options.
+void run_ranks(const RanksOptions& options, const std::function<void(Communicator& comm)>& body);
+
+} // namespace kiln::collectives
+KILN_API_END

@@ -1,0 +1,33 @@
+// Declares the sum of what ranks contribute, in the order of ranks.
+//
+// Sums of floats are in f32 (in f64 for f64) and are rounded once, when they are stored; those of integers
+// wrap around in their own dtype. So a sum has the same bits, whoever makes it and however it is divided.
+#pragma once
+
+#include <kiln/dsl/api.h>
+#include <kiln/ops/array.h>
+#include <kiln/ops/detail/stream_at.h>
+
+#include <cstdint>
+
+KILN_API_BEGIN
+namespace kiln::collectives {
+
+enum class Reduction : std::uint8_t { sum, max, min, product, mean };
+const char* name_of(Reduction reduction); // "sum"
+
+// y[i, j] = the reduction over ranks, where rank `rank` contributes own[i, j], and the others, in the order
+// of their numbers, others[r, i, j]. Then adds bias[j] and residual[i, j], which are optional. y may be own or
+// residual. Queued on the stream.
+struct ReduceArguments {
+  const ops::Input& own;    // [rows, columns]
+  const ops::Input& others; // [ranks - 1, rows, columns]
+  const ops::Output& y;     // [rows, columns]
+  int rank = 0;
+  Reduction reduction = Reduction::sum;
+  ops::Input bias = {}, residual = {};
+};
+void reduce_in_order(ops::detail::StreamAt stream, const ReduceArguments& arguments);
+
+} // namespace kiln::collectives
+KILN_API_END

@@ -1,0 +1,50 @@
+// Implements memory into which other ranks put data.
+#include <kiln/collectives/symmetric_memory.h>
+
+#include <kiln/collectives/gather_numbers.h>
+#include <kiln/dsl/error.h>
+
+namespace kiln::collectives {
+
+SymmetricMemory::SymmetricMemory(Communicator& comm, std::int64_t bytes)
+    : comm_(comm), bytes_(bytes), memory_(comm.device(), bytes),
+      arrived_(static_cast<std::size_t>(comm.size())), awaited_(arrived_.size()) {
+  struct Addresses {
+    void* memory;
+    std::uint64_t* arrived;
+    std::int64_t bytes;
+  } own{memory_.data(), arrived_.data(), bytes};
+  std::vector<Addresses> all(arrived_.size());
+  gather_numbers(comm, "symmetric_memory", {}, &own, all.data(), sizeof own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].bytes != bytes)
+      throw UserError("Communicator::symmetric_memory: rank " + std::to_string(rank) + " passes " +
+                      std::to_string(all[rank].bytes) + " bytes, and rank " + std::to_string(comm.rank()) +
+                      " passes " + std::to_string(bytes) + " bytes; pass the same number on all ranks");
+    addresses_.push_back(all[rank].memory);
+    signals_.push_back(all[rank].arrived + comm.rank());
+  }
+}
+SymmetricMemory::~SymmetricMemory() = default;
+
+void SymmetricMemory::put(int rank, std::int64_t offset, const void* source, std::int64_t bytes,
+                          const std::string& tag) {
+  if (rank < 0 || rank >= comm_.size())
+    throw UserError("SymmetricMemory::put: there is no rank " + std::to_string(rank));
+  if (offset < 0 || bytes < 0 || offset > bytes_ - bytes)
+    throw UserError("SymmetricMemory::put: " + std::to_string(bytes) + " bytes at offset " +
+                    std::to_string(offset) + " are outside of the " + std::to_string(bytes_) +
+                    " bytes of the memory");
+  comm_.put({"put", tag}, rank, static_cast<char*>(peer(rank)) + offset, source, bytes,
+            signals_[static_cast<std::size_t>(rank)]);
+}
+
+void SymmetricMemory::wait(int from, Nanoseconds deadline, const std::string& tag) {
+  if (from < 0 || from >= comm_.size())
+    throw UserError("SymmetricMemory::wait: there is no rank " + std::to_string(from));
+  const auto f = static_cast<std::size_t>(from);
+  comm_.wait_signal({"wait", tag}, from, &arrived_[f], awaited_[f] + 1, deadline);
+  ++awaited_[f];
+}
+
+} // namespace kiln::collectives

@@ -1,0 +1,285 @@
+// Implements products that are computed chunk by chunk while other chunks are sent.
+#include <kiln/collectives/tensor_parallel.h>
+
+#include <kiln/jit/runtime/copy.h>
+#include <kiln/ops/detail/checks.h>
+#include <kiln/ops/detail/workspace.h>
+#include <kiln/ops/matmul.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace kiln::collectives {
+namespace {
+
+using ops::Array, ops::Input, ops::Output;
+using ops::detail::Argument, ops::detail::Checks, ops::detail::Workspace;
+
+// The rows from `begin` to `end` of a matrix.
+Array rows_of(Array a, Rows rows) {
+  a.data = static_cast<char*>(a.data) + rows.begin * a.strides[0] * size_of(a.dtype);
+  a.extents[0] = rows.count();
+  return a;
+}
+
+const char* call_name(ProductKind kind) {
+  switch (kind) {
+  case ProductKind::gather_matmul: return "TensorParallel::gather_matmul";
+  case ProductKind::matmul_reduce_scatter: return "TensorParallel::matmul_reduce_scatter";
+  case ProductKind::matmul_all_reduce: return "TensorParallel::matmul_all_reduce";
+  }
+  return "";
+}
+
+void check_rows(const Checks& check, const Argument& argument) {
+  const Array& a = argument.array;
+  check.that(a.size() == 0 || ((a.extents[1] == 1 || a.strides[1] == 1) &&
+                               (a.extents[0] == 1 || a.strides[0] == a.extents[1])),
+             (std::string(argument.name) + " is not contiguous; copy it to a contiguous tensor").c_str());
+}
+
+} // namespace
+
+// One call: its arguments, and where the pieces of its schedules are.
+class TensorParallel::Product {
+public:
+  Product(ProductKind kind, Communicator& comm, At stream, const Input& a, const Input& b, const Output& c,
+          const Output& gathered, const ParallelMatmulOptions& options)
+      : comm_(comm), stream_(stream), options_(options), a_(a.array()), b_(b.array()), c_(c.array()),
+        gathered_(gathered.array()) {
+    const Checks check(call_name(kind), stream);
+    for (const Argument& argument : {Argument{"a", a_}, {"b", b_}, {"c", c_}}) {
+      check.rank(argument, 2);
+      check.floats(argument);
+    }
+    const bool gathers = kind == ProductKind::gather_matmul;
+    check.equal("a's columns and b's rows", a_.extents[1], b_.extents[0]);
+    check.equal("b's columns and c's columns", b_.extents[1], c_.extents[1]);
+    const std::int64_t rows = gathers ? c_.extents[0] : a_.extents[0];
+    if (!options.rows.empty()) {
+      check.equal("the sizes of options.rows and of the communicator",
+                  static_cast<std::int64_t>(options.rows.size()), comm.size());
+      shape_.shards = Shards(options.rows);
+      check.equal("the sum of options.rows and the rows of the product", shape_.shards.rows(), rows);
+    } else {
+      shape_.shards = Shards::even(rows, comm.size());
+    }
+    const std::int64_t own = shape_.shards.rows(comm.rank()).count();
+    if (gathers) {
+      check.equal("a's rows and this rank's rows of c", a_.extents[0], own);
+      check.rank({"gathered", gathered_}, 2);
+      check.equal("gathered's rows and c's rows", gathered_.extents[0], rows);
+      check.equal("gathered's columns and a's columns", gathered_.extents[1], a_.extents[1]);
+      check.that(gathered_.dtype == a_.dtype, "gathered and a have different dtypes");
+      check.that(!options.residual.given(), "gather_matmul has no residual; add it after the product");
+      check_rows(check, {"a", a_}), check_rows(check, {"gathered", gathered_});
+      check.apart({"gathered", gathered_}, {"c", c_});
+    } else {
+      check.equal(kind == ProductKind::matmul_all_reduce ? "c's rows and a's rows"
+                                                         : "c's rows and this rank's rows of a",
+                  c_.extents[0], kind == ProductKind::matmul_all_reduce ? rows : own);
+      check.that(options.activation == ops::Activation::none,
+                 "only gather_matmul has an activation; apply it to the sum");
+      check_rows(check, {"c", c_});
+      if (options.residual.given()) {
+        check.same_extents({"residual", options.residual.array()}, {"c", c_});
+        check_rows(check, {"residual", options.residual.array()});
+      }
+      check.apart({"c", c_}, {"a", a_});
+    }
+    if (options.bias.given()) {
+      check.rank({"bias", options.bias.array()}, 1);
+      check.equal("bias's size and c's columns", options.bias.array().extents[0], c_.extents[1]);
+    }
+    shape_.kind = kind;
+    // What ranks have different sizes of is planned with one size.
+    const auto share = [&](std::int64_t whole, std::int64_t own_part) {
+      return whole > 0 ? (whole + comm.size() - 1) / comm.size() : own_part;
+    };
+    shape_.n = gathers ? share(options.whole_columns, b_.extents[1]) : b_.extents[1];
+    shape_.k = gathers ? b_.extents[0] : share(options.whole_depth, b_.extents[0]);
+    shape_.a = a_.dtype, shape_.c = c_.dtype;
+    const DType widest = a_.dtype == DType::F64 || b_.dtype == DType::F64 ? DType::F64 : DType::F32;
+    shape_.partial = options.partial.value_or(widest);
+    check.that(is_float(shape_.partial), "the dtype of the partial products is not a float");
+  }
+
+  const ProductShape& shape() const { return shape_; }
+  Communicator& comm() const { return comm_; }
+
+  void run(const std::shared_ptr<const Schedule>& schedule) {
+    allocate();
+    CollectiveCall call{name_of(shape_.kind), options_.tag, shape_.text(), schedule};
+    call.deadline = options_.deadline;
+    call.part.place = [this](const Piece& p) { return place(p); };
+    call.part.run = [this](const Step& step) { run(step); };
+    call.cost = cost_of(shape_, comm_.engine().machine, *schedule);
+    schedule_ = schedule;
+    chunks_ = schedule->shards;
+    if (gathers() && !owns_place()) copy_own_rows();
+    stream_.stream.synchronize();
+    comm_.execute(std::move(call));
+  }
+  // The local product of so many rows.
+  void compute(std::int64_t rows) {
+    allocate();
+    const Rows some{0, std::min(rows, shape_.shards.rows())};
+    multiply(gathers() ? gathered_ : a_, some, gathers() ? c_ : partial_, gathers());
+    stream_.stream.synchronize();
+  }
+
+private:
+  bool gathers() const { return shape_.kind == ProductKind::gather_matmul; }
+  bool every_rank_has_sums() const { return shape_.kind == ProductKind::matmul_all_reduce; }
+  bool owns_place() const { return a_.data == rows_of(gathered_, shape_.shards.rows(comm_.rank())).data; }
+  void copy_own_rows() {
+    const Array place = rows_of(gathered_, shape_.shards.rows(comm_.rank()));
+    copy(stream_.stream, place.data, a_.data, a_.size() * size_of(a_.dtype));
+  }
+
+  // This rank's products, and what other ranks send: [ranks - 1, rows, n].
+  void allocate() {
+    if (gathers() || workspace_) return;
+    const std::int64_t rows = shape_.shards.rows(), others = comm_.size() - 1,
+                       slot = every_rank_has_sums() ? rows : shape_.shards.rows(comm_.rank()).count();
+    workspace_.emplace(stream_, Workspace::bytes(shape_.partial, rows * shape_.n) +
+                                    Workspace::bytes(shape_.partial, others * slot * shape_.n));
+    partial_ = workspace_->take(shape_.partial, {rows, shape_.n}).array();
+    slots_ = workspace_->take(shape_.partial, {others, slot, shape_.n}).array();
+  }
+
+  // The row of a chunk in the memory for what one rank sends: there is room for all rows, or for one's own.
+  std::int64_t row_in_slot(Chunk c) const {
+    return every_rank_has_sums() ? chunks_.rows(c).begin : chunks_.offset(c);
+  }
+  // c has all rows, or this rank's.
+  Rows rows_in_c(Chunk c) const {
+    const std::int64_t begin = every_rank_has_sums() ? chunks_.rows(c).begin : chunks_.offset(c);
+    return {begin, begin + chunks_.rows(c).count()};
+  }
+
+  void* place(const Piece& p) const {
+    switch (p.kind) {
+    case Piece::Kind::shard: return rows_of(gathered_, chunks_.rows(p.chunk)).data;
+    case Piece::Kind::sum: return rows_of(c_, rows_in_c(p.chunk)).data;
+    case Piece::Kind::partial: break;
+    }
+    if (p.source == comm_.rank()) return rows_of(partial_, chunks_.rows(p.chunk)).data;
+    const std::int64_t slot = p.source < comm_.rank() ? p.source : p.source - 1;
+    return static_cast<char*>(slots_.data) +
+           (slot * slots_.strides[0] + row_in_slot(p.chunk) * shape_.n) * size_of(shape_.partial);
+  }
+
+  void multiply(const Array& a, Rows rows, const Array& c, bool epilogue) {
+    ops::MatmulOptions options{.batch_invariant = true};
+    options.whole_columns = options_.whole_columns;
+    if (epilogue) options.activation = options_.activation, options.bias = options_.bias;
+    ops::matmul(stream_, Input(rows_of(a, rows)), Input(b_), Output(rows_of(c, rows)), options);
+  }
+
+  void run(const Step& step) {
+    if (step.kind == Step::Kind::compute) {
+      const Rows rows = schedule_->rows(step);
+      if (gathers())
+        multiply(gathered_, rows, c_, true);
+      else
+        multiply(a_, rows, partial_, false);
+    } else {
+      reduce(step.piece.chunk);
+    }
+    stream_.stream.synchronize();
+  }
+
+  void reduce(Chunk chunk) {
+    const Rows to = rows_in_c(chunk);
+    Array others = slots_;
+    others.data = static_cast<char*>(slots_.data) + row_in_slot(chunk) * shape_.n * size_of(shape_.partial);
+    others.extents[1] = to.count();
+    const Input own(rows_of(partial_, chunks_.rows(chunk))), sent(others);
+    const Output c(rows_of(c_, to));
+    ReduceArguments arguments{own, sent, c, comm_.rank()};
+    arguments.bias = options_.bias;
+    if (options_.residual.given()) arguments.residual = Input(rows_of(options_.residual.array(), to));
+    reduce_in_order(stream_, arguments);
+  }
+
+  Communicator& comm_;
+  const At stream_;
+  const ParallelMatmulOptions& options_;
+  const Array a_, b_, c_, gathered_;
+  ProductShape shape_;
+  std::optional<Workspace> workspace_;
+  Array partial_, slots_;
+  std::shared_ptr<const Schedule> schedule_;
+  Shards chunks_{{0}};
+};
+
+const Plan& TensorParallel::plan(Product& product) {
+  const std::string key = product.shape().text();
+  const auto known = plans_.find(key);
+  if (known != plans_.end()) return known->second;
+  const EngineInfo engine = comm_.engine();
+  const bool measures = options_.measure && options_.overlap && !options_.force && !engine.virtual_clock;
+  Plan plan = measures ? plan_by_measurement(comm_, product.shape(),
+                                             {[&](std::int64_t rows) { product.compute(rows); },
+                                              [&](const auto& schedule) { product.run(schedule); }})
+                       : plan_by_forecast(product.shape(), engine.link, engine.machine);
+  if (!options_.overlap) plan.choose(0);
+  if (options_.force)
+    for (std::size_t i = 0; i < plan.options.size(); ++i)
+      if (plan.options[i].candidate == *options_.force) plan.choose(i);
+  return plans_.emplace(key, std::move(plan)).first->second;
+}
+
+void TensorParallel::run(Product& product) { product.run(plan(product).schedule); }
+
+void TensorParallel::gather_matmul(At stream, const Input& a, const Input& b, const Output& c,
+                                   const Output& gathered, const ParallelMatmulOptions& options) {
+  Product product(ProductKind::gather_matmul, comm_, stream, a, b, c, gathered, options);
+  run(product);
+}
+void TensorParallel::matmul_reduce_scatter(At stream, const Input& a, const Input& b, const Output& c,
+                                           const ParallelMatmulOptions& options) {
+  Product product(ProductKind::matmul_reduce_scatter, comm_, stream, a, b, c, {}, options);
+  run(product);
+}
+void TensorParallel::matmul_all_reduce(At stream, const Input& a, const Input& b, const Output& c,
+                                       const ParallelMatmulOptions& options) {
+  Product product(ProductKind::matmul_all_reduce, comm_, stream, a, b, c, {}, options);
+  run(product);
+}
+
+const Plan& TensorParallel::plan_gather_matmul(At stream, const Input& a, const Input& b, const Output& c,
+                                               const Output& gathered, const ParallelMatmulOptions& options) {
+  Product product(ProductKind::gather_matmul, comm_, stream, a, b, c, gathered, options);
+  return plan(product);
+}
+const Plan& TensorParallel::plan_matmul_reduce_scatter(At stream, const Input& a, const Input& b,
+                                                       const Output& c,
+                                                       const ParallelMatmulOptions& options) {
+  Product product(ProductKind::matmul_reduce_scatter, comm_, stream, a, b, c, {}, options);
+  return plan(product);
+}
+const Plan& TensorParallel::plan_matmul_all_reduce(At stream, const Input& a, const Input& b, const Output& c,
+                                                   const ParallelMatmulOptions& options) {
+  Product product(ProductKind::matmul_all_reduce, comm_, stream, a, b, c, {}, options);
+  return plan(product);
+}
+
+std::string TensorParallel::summary() const {
+  const auto overlapping =
+      std::count_if(plans_.begin(), plans_.end(), [](const auto& entry) { return entry.second.overlaps(); });
+  std::string text =
+      std::to_string(overlapping) + " of " + std::to_string(plans_.size()) + " products overlap\n";
+  for (const auto& [shape, plan] : plans_) {
+    text += "  " + shape + ": " + plan.choice().candidate.text();
+    char share[64];
+    std::snprintf(share, sizeof share, ", %.0f %% hidden", 100 * plan.hidden);
+    text += plan.overlaps() ? share : comm_.size() == 1 ? ", nothing to send" : ", none was faster";
+    text += "\n";
+  }
+  return text;
+}
+
+} // namespace kiln::collectives

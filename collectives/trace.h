@@ -1,0 +1,46 @@
+// Defines Trace, which records what ranks compute and send, for the viewer at https://ui.perfetto.dev.
+//
+//   Trace trace;
+//   run_ranks({.ranks = 2, .trace = &trace}, body);
+//   trace.write("layer.json");        // computations and transfers of each rank, one above the other
+//
+// Thread-safe.
+#pragma once
+
+#include <kiln/collectives/timeline.h>
+#include <kiln/dsl/api.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+KILN_API_BEGIN
+namespace kiln::collectives {
+
+class Trace {
+public:
+  enum class Lane : std::uint8_t { computation, transfers }; // of a rank
+  struct Span {
+    int rank = 0;
+    Lane lane = Lane::computation;
+    std::string name; // "all_gather #3 [mlp.up] shard 1.0"
+    Nanoseconds begin = 0, end = 0;
+    std::int64_t bytes = 0; // of a transfer; it stands in the lane of the receiver
+  };
+
+  void add(Span span);
+  std::vector<Span> spans() const; // in the order in which they ended
+  // The time in which both a computation of the rank and a transfer to it were in progress.
+  Nanoseconds overlap(int rank) const;
+  // The trace in the JSON format of Chrome and Perfetto; times in microseconds.
+  std::string json() const;
+  // Writes json() to a file. Throws UserError if that is impossible.
+  void write(const std::string& path) const;
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<Span> spans_;
+};
+
+} // namespace kiln::collectives
+KILN_API_END

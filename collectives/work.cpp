@@ -1,0 +1,36 @@
+// Implements the waits for collectives.
+#include <kiln/collectives/work.h>
+
+#include <exception>
+#include <utility>
+
+namespace kiln::collectives {
+
+Work::Work(std::unique_ptr<PendingCall> call) : call_(std::move(call)) {}
+Work::Work(Work&&) noexcept = default;
+
+Work& Work::operator=(Work&& other) noexcept {
+  Work old(std::move(*this)); // waits
+  call_ = std::move(other.call_);
+  return *this;
+}
+
+Work::~Work() {
+  if (!call_) return;
+  try {
+    wait();
+  } catch (const std::exception&) { // the communicator has failed, and its next call says so
+  }
+}
+
+bool Work::test() { return !call_ || call_->done(); }
+
+void Work::wait() { wait(0); }
+
+void Work::wait(Nanoseconds deadline) {
+  if (!call_) return;
+  const std::unique_ptr<PendingCall> call = std::move(call_); // a failed one is not waited for again
+  call->wait(deadline);
+}
+
+} // namespace kiln::collectives
