@@ -4,13 +4,13 @@
 //   attention.load_full(stream, qkv, out);        // [4096, (32 + 2 * 8) * 128] and [32 * 128, 4096]
 //   attention.forward(stream, {1, tokens}, x, y, residual);
 //
-// Heads are divided among the ranks, whose number must divide that of the heads. Heads of keys and values are
-// divided too, or repeated where there are fewer of them than ranks, which must then be a multiple of them;
-// the gradients of repeated heads are added up. The weight of the queries, keys and values is one matrix with
-// these three parts side by side.
+// The heads are divided among the ranks: their number P must divide `heads`, and must divide `kv_heads` or be
+// a multiple of it. In the latter case, P / kv_heads ranks have the same heads of keys and values, whose
+// gradients are added up. The columns of the weight qkv are all heads of queries, then all of keys, then all
+// of values. There are no biases, and there is no cache of keys and values.
 //
-// With sequence parallelism, x, y and residual have the rank's rows of all tokens; without it, all of them.
-// Tokens are those of one sequence after the other.
+// x, y and residual are [tokens, width], one sequence after the other. With sequence parallelism each rank
+// has its own rows of them, wherever sequences begin; without it, all rows.
 #pragma once
 
 #include <kiln/collectives/layers.h>
@@ -52,8 +52,8 @@ public:
   struct Gradients { // this rank's parts; {} leaves one out
     ops::Output qkv = {}, out = {};
   };
-  // Computes the gradients of x and of the weights from dy, after the forward call for the same x, whose
-  // activations the object has kept.
+  // Computes the gradients of x and of the weights for the last forward call, whose activations are kept
+  // until the next one, and overwrites them. Pass the x of that call. UserError without a forward.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
                 const ops::Output& dx, const Gradients& gradients);
 

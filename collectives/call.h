@@ -15,7 +15,8 @@ namespace kiln::collectives {
 // What a rank contributes to a call. The functions are called on the rank's thread, or on a thread of the
 // engine; `place` must not throw.
 struct RankPart {
-  // Where this rank has a piece: its own, or one that it receives. Of the host, or of the rank's device.
+  // Returns the address of a piece on this rank, its own or a received one, in memory of the host or the
+  // device.
   std::function<void*(const Piece&)> place;
   // Computes or reduces, and returns when the results are in memory.
   std::function<void(const Step&)> run = {};
@@ -24,13 +25,13 @@ struct RankPart {
 struct CollectiveCall {
   std::string collective;   // "all_gather"
   std::string tag = {};     // of the caller
-  std::string details = {}; // what all ranks must pass alike besides the schedule: "bf16, sum"
+  std::string details = {}; // must be equal on all ranks, as the schedule: "bf16, sum"
   std::shared_ptr<const Schedule> schedule = {};
   RankPart part = {};
   StepCost cost = {};       // of this rank's computations, for the virtual clock; none: they take no time
   Nanoseconds deadline = 0; // of each wait for another rank; 0: that of the communicator
-  // Whether the engine itself reduces, when what it needs has arrived; otherwise the rank's thread does so
-  // while it executes the call.
+  // true: the engine reduces as data arrives. false: the rank's thread computes and reduces inside the wait,
+  // so that Work::test is never true before it.
   bool in_background = false;
 };
 

@@ -30,11 +30,12 @@ std::string ProductShape::text() const {
 
 std::string Candidate::text() const {
   if (schedule == "serial") return schedule;
-  std::string text =
-      schedule + ", " + std::to_string(weights.size()) + (weights.size() == 1 ? " chunk" : " chunks");
-  if (std::adjacent_find(weights.begin(), weights.end(), std::not_equal_to<>()) != weights.end())
-    for (std::size_t i = 0; i < weights.size(); ++i)
-      text += (i ? ":" : " ") + std::to_string(weights[i]);
+  std::string text = schedule + ", " + std::to_string(chunk_weights.size()) +
+                     (chunk_weights.size() == 1 ? " chunk" : " chunks");
+  if (std::adjacent_find(chunk_weights.begin(), chunk_weights.end(), std::not_equal_to<>()) !=
+      chunk_weights.end())
+    for (std::size_t i = 0; i < chunk_weights.size(); ++i)
+      text += (i ? ":" : " ") + std::to_string(chunk_weights[i]);
   return text;
 }
 
@@ -74,7 +75,7 @@ std::vector<Candidate> candidates_of(const ProductShape& shape) {
 }
 
 Schedule schedule_of(const ProductShape& shape, const Candidate& candidate) {
-  const Shards chunks = shape.shards.in_chunks(candidate.weights);
+  const Shards chunks = shape.shards.in_chunks(candidate.chunk_weights);
   const RowBytes bytes{.shard = shape.k * size_of(shape.a),
                        .partial = shape.n * size_of(shape.partial),
                        .sum = shape.n * size_of(shape.c)};

@@ -31,14 +31,14 @@ struct ProductShape {
 };
 
 struct Candidate {
-  std::string schedule = "serial"; // or "ring", "direct", "two_shot", "one_shot"
-  std::vector<int> weights = {1};  // of the chunks of a shard
-  std::string text() const;        // "ring, 4 chunks", "direct, 3 chunks 3:2:1"
+  std::string schedule = "serial";      // or "ring", "direct", "two_shot", "one_shot"
+  std::vector<int> chunk_weights = {1}; // relative sizes of the chunks of a shard
+  std::string text() const;             // "ring, 4 chunks", "direct, 3 chunks 3:2:1"
   bool operator==(const Candidate&) const = default;
 };
 
-// The serial schedule comes first. Then those that overlap: with up to 16 chunks of a shard, of one size or
-// tapered so that what nothing can hide is small: the last chunk of a gather, the first one of a scatter.
+// The serial schedule comes first, then those that overlap: up to 16 chunks of a shard, equal or tapered, so
+// that the exposed part (the last chunk of a gather, the first one of a scatter) is small.
 std::vector<Candidate> candidates_of(const ProductShape& shape);
 Schedule schedule_of(const ProductShape& shape, const Candidate& candidate);
 // How long the steps of its schedules last on a machine.

@@ -27,6 +27,7 @@ struct Block {
 
 Block block_of(const Checks& check, const Argument& argument) {
   const Array& a = argument.array;
+  check.that(a.rank > 0 || a.data, (std::string(argument.name) + " is not given; pass a tensor").c_str());
   check.rank_at_least(argument, 1);
   std::int64_t stride = 1, elements = 1;
   bool contiguous = true;
@@ -54,6 +55,11 @@ void check_rank(const Checks& check, const char* name, int rank, int size) {
                                            .c_str());
 }
 
+void check_no_rows(const Checks& check, const CollectiveOptions& options) {
+  check.that(options.rows.empty(),
+             "options.rows has no meaning here; it is for all_gather and reduce_scatter");
+}
+
 Shards shards_of(const Checks& check, const CollectiveOptions& options, std::int64_t rows, int size) {
   if (options.rows.empty()) return Shards::even(rows, size);
   check.equal("the sizes of options.rows and of the communicator",
@@ -79,10 +85,11 @@ void copy_rows(StreamAt stream, void* to, const void* from, std::int64_t bytes) 
 // ---- moving rows ----
 
 static CollectiveCall gather_call(StreamAt stream, const char* name, int rank, const Block& x, const Block& y,
-                                  const Shards& shards, const CollectiveOptions& options) {
+                                  const Shards& shards, const CollectiveOptions& options,
+                                  const std::string& details = {}) {
   if (shards.rows(rank).count() > 0)
     copy_rows(stream, y.at(shards.rows(rank).begin), x.data, shards.rows(rank).count() * y.bytes);
-  CollectiveCall call = call_of(name, options, std::string(kiln::name(y.dtype)),
+  CollectiveCall call = call_of(name, options, std::string(kiln::name(y.dtype)) + details,
                                 direct_gather(shards, {.shard = y.bytes}, {.computes = false}));
   call.part.place = [y, shards](const Piece& p) -> void* { return y.at(shards.rows(p.chunk).begin); };
   return call;
@@ -105,11 +112,13 @@ Work Communicator::async_all_gather(At stream, const Input& x_, const Output& y_
 
 Work Communicator::async_broadcast(At stream, const Output& y_, int root, const CollectiveOptions& options) {
   const Checks check("Communicator::broadcast", stream);
+  check_no_rows(check, options);
   const Block y = block_of(check, {"y", y_.array()});
   check_rank(check, "root", root, size());
   std::vector<std::int64_t> rows(static_cast<std::size_t>(size()));
   rows[static_cast<std::size_t>(root)] = y.rows;
-  CollectiveCall call = gather_call(stream, "broadcast", rank(), y, y, Shards(rows), options);
+  CollectiveCall call =
+      gather_call(stream, "broadcast", rank(), y, y, Shards(rows), options, ", root " + std::to_string(root));
   stream.stream.synchronize();
   call.in_background = true;
   return start(std::move(call));
@@ -172,8 +181,8 @@ enum class Shots : std::uint8_t { scatter, two, one };
 // Divides a reduction into parts whose slots fit the limit, and begins them; all but the last are complete
 // when it returns.
 Work start_reduction(Communicator& comm, StreamAt stream, const char* name, const CollectiveOptions& options,
-                     const Block& x, char* y, std::int64_t y_first, const Shards& shards, Shots shots) {
-  if (shards.rows() == 0) return {};
+                     const Block& x, char* y, std::int64_t y_first, const Shards& shards, Shots shots,
+                     const std::string& details = {}) {
   const std::int64_t element_bytes = size_of(x.dtype);
   std::int64_t largest = 0;
   for (int r = 0; r < shards.ranks(); ++r)
@@ -210,7 +219,7 @@ Work start_reduction(Communicator& comm, StreamAt stream, const char* name, cons
                         : shots == Shots::two   ? two_shot_all_reduce(sum->shards, bytes, none)
                                                 : one_shot_all_reduce(sum->shards, bytes, none);
     CollectiveCall call =
-        call_of(name, options, std::string(kiln::name(x.dtype)) + ", " + name_of(options.reduction),
+        call_of(name, options, std::string(kiln::name(x.dtype)) + ", " + name_of(options.reduction) + details,
                 std::move(schedule));
     call.part.place = [sum](const Piece& p) { return sum->place(p); };
     call.part.run = [sum, own_stream, workspace](const Step& step) { sum->run(step, *own_stream); };
@@ -250,9 +259,17 @@ Work Communicator::async_reduce_scatter(At stream, const Input& x_, const Output
                          times(shards, x.elements), Shots::scatter);
 }
 
+// One shot sends (P - 1) V bytes in one latency, two shots 2 (P - 1) / P V bytes in two.
+bool Communicator::prefers_one_shot(std::int64_t bytes) const {
+  const EngineInfo info = engine();
+  const double p = size(), beta = info.link.bytes_per_second > 0 ? 1e9 / info.link.bytes_per_second : 0.1;
+  return static_cast<double>(info.link.latency) > (p - 1) * (1 - 2 / p) * static_cast<double>(bytes) * beta;
+}
+
 Work Communicator::async_all_reduce(At stream, const Input& x_, const Output& y_,
                                     const CollectiveOptions& options) {
   const Checks check("Communicator::all_reduce", stream);
+  check_no_rows(check, options);
   const Block x = block_of(check, {"x", x_.array()}), y = block_of(check, {"y", y_.array()});
   check.that(x.dtype == y.dtype, "x and y have different dtypes; a reduction does not convert");
   check_reduction(check, x.dtype, options.reduction);
@@ -263,11 +280,7 @@ Work Communicator::async_all_reduce(At stream, const Input& x_, const Output& y_
     stream.stream.synchronize();
     return {};
   }
-  // One shot sends more and waits less.
-  const EngineInfo info = engine();
-  const double bytes = static_cast<double>(x.rows * x.bytes), p = size(),
-               beta = info.link.bytes_per_second > 0 ? 1e9 / info.link.bytes_per_second : 0.1;
-  const bool one = static_cast<double>(info.link.latency) > (p - 1) * (1 - 2 / p) * bytes * beta;
+  const bool one = prefers_one_shot(x.rows * x.bytes);
   return start_reduction(*this, stream, "all_reduce", options, x, y.data, 0,
                          Shards::even(x.rows * x.elements, size()), one ? Shots::one : Shots::two);
 }
@@ -275,6 +288,7 @@ Work Communicator::async_all_reduce(At stream, const Input& x_, const Output& y_
 void Communicator::reduce(At stream, const Input& x_, const Output& y_, int root,
                           const CollectiveOptions& options) {
   const Checks check("Communicator::reduce", stream);
+  check_no_rows(check, options);
   const Block x = block_of(check, {"x", x_.array()});
   check_rank(check, "root", root, size());
   check_reduction(check, x.dtype, options.reduction);
@@ -293,7 +307,9 @@ void Communicator::reduce(At stream, const Input& x_, const Output& y_, int root
   }
   std::vector<std::int64_t> rows(static_cast<std::size_t>(size()));
   rows[static_cast<std::size_t>(root)] = x.rows * x.elements;
-  start_reduction(*this, stream, "reduce", options, x, y, 0, Shards(rows), Shots::scatter).wait();
+  start_reduction(*this, stream, "reduce", options, x, y, 0, Shards(rows), Shots::scatter,
+                  ", root " + std::to_string(root))
+      .wait();
 }
 
 // ---- all_to_all, send and recv ----
@@ -334,6 +350,7 @@ Work start_all_to_all(Communicator& comm, StreamAt stream, const char* name, con
 Work Communicator::async_all_to_all(At stream, const Input& x_, const Output& y_,
                                     const CollectiveOptions& options) {
   const Checks check("Communicator::all_to_all", stream);
+  check_no_rows(check, options);
   const Block x = block_of(check, {"x", x_.array()}), y = block_of(check, {"y", y_.array()});
   check.that(x.dtype == y.dtype, "x and y have different dtypes; all_to_all does not convert");
   check.same_extents({"x", x_.array()}, {"y", y_.array()});
@@ -349,6 +366,7 @@ void Communicator::all_to_all(At stream, const Input& x_, const std::vector<std:
                               const Output& y_, const std::vector<std::int64_t>& receive_rows,
                               const CollectiveOptions& options) {
   const Checks check("Communicator::all_to_all", stream);
+  check_no_rows(check, options);
   const Block x = block_of(check, {"x", x_.array()}), y = block_of(check, {"y", y_.array()});
   const auto n = static_cast<std::size_t>(size());
   check.that(x.dtype == y.dtype, "x and y have different dtypes; all_to_all does not convert");
@@ -394,7 +412,7 @@ Work Communicator::async_send(At stream, const Input& x_, int to, const Collecti
   const Block x = block_of(check, {"x", x_.array()});
   check_rank(check, "to", to, size());
   check.that(to != rank(), "the rank sends to itself; copy the tensor");
-  return start_all_to_all(pair(rank(), to), stream, "send", options, x,
+  return start_all_to_all(pair(rank(), to), stream, "send/recv", options, x,
                           {nullptr, x.dtype, 0, x.elements, x.bytes}, {0, x.rows, 0, 0});
 }
 
@@ -403,7 +421,7 @@ Work Communicator::async_recv(At stream, const Output& y_, int from, const Colle
   const Block y = block_of(check, {"y", y_.array()});
   check_rank(check, "from", from, size());
   check.that(from != rank(), "the rank receives from itself; copy the tensor");
-  return start_all_to_all(pair(from, rank()), stream, "send", options,
+  return start_all_to_all(pair(from, rank()), stream, "send/recv", options,
                           {nullptr, y.dtype, 0, y.elements, y.bytes}, y, {0, y.rows, 0, 0});
 }
 

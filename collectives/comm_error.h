@@ -22,18 +22,18 @@ struct CallName {
 class CommError : public Error {
 public:
   // `last_calls` is the record of a hang.
-  CommError(const CallName& call, int guilty_rank, Nanoseconds elapsed, const std::string& what,
+  CommError(const CallName& call, int failed_rank, Nanoseconds elapsed, const std::string& what,
             std::string last_calls = {});
 
   const CallName& call() const { return call_; }
-  int guilty_rank() const { return guilty_rank_; } // -1 if no single rank is
+  int failed_rank() const { return failed_rank_; } // the rank at fault, in run_ranks; -1: unknown, or several
   Nanoseconds elapsed() const { return elapsed_; } // since this rank began the call
-  // If a deadline has passed: what each rank has called last, a line for each rank. Otherwise empty.
+  // If a deadline has expired: the last calls of each rank, a line for each rank. Otherwise empty.
   const std::string& last_calls() const { return last_calls_; }
 
 private:
   CallName call_;
-  int guilty_rank_;
+  int failed_rank_;
   Nanoseconds elapsed_;
   std::string last_calls_;
 };

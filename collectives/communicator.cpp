@@ -75,15 +75,16 @@ void Communicator::check_replicas(At stream, const Input& x_, const std::string&
   const Nanoseconds began = now();
   gather_numbers(*this, "check_replicas", {.tag = tag}, &hash, all.data(), sizeof hash);
   std::string ranks;
-  int guilty = -1, count = 0;
+  int failed = -1, count = 0;
   for (int r = 1; r < size(); ++r)
     if (all[static_cast<std::size_t>(r)] != all[0]) {
-      ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
-      guilty = r, ++count;
+      failed = rank_in_run(r), ++count;
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(failed);
     }
   if (count > 0)
-    throw CommError({"check_replicas", tag}, count == 1 ? guilty : -1, now() - began,
-                    "the contents differ from those of rank 0 on rank " + ranks);
+    throw CommError({"check_replicas", tag}, count == 1 ? failed : -1, now() - began,
+                    "the contents differ from those of rank " + std::to_string(rank_in_run(0)) + " on rank " +
+                        ranks);
 }
 
 Nanoseconds Communicator::estimate(CollectiveKind kind, std::int64_t bytes, Algorithm algorithm) const {
@@ -93,8 +94,11 @@ Nanoseconds Communicator::estimate(CollectiveKind kind, std::int64_t bytes, Algo
 std::int64_t Communicator::workspace_bytes(CollectiveKind kind, std::int64_t bytes) const {
   const std::int64_t others = size() - 1;
   switch (kind) {
+  case CollectiveKind::all_reduce:
+    if (prefers_one_shot(bytes)) return std::min(workspace_limit(), bytes * others);
+    [[fallthrough]];
   case CollectiveKind::reduce_scatter:
-  case CollectiveKind::all_reduce: return std::min(workspace_limit(), (bytes + size() - 1) / size() * others);
+    return std::min(workspace_limit(), (bytes + size() - 1) / size() * others);
   case CollectiveKind::reduce: return std::min(workspace_limit(), bytes * others);
   default: return 0;
   }

@@ -9,26 +9,30 @@
 //     sum.wait();
 //   });
 //
-// All ranks of a communicator make the same calls in the same order, with the same dtypes, extents, options
-// and tags; what differs is an error on all ranks, which names both calls. Tensors are contiguous, of rank 1
-// or more, and on the device of the rank. Collectives take them where they are, without copies. `rows` are
-// the indices of the first axis. Unless an option says otherwise, rank r of P has the rows from rows * r / P
-// to rows * (r + 1) / P, so that ranks may have different numbers of rows, or none.
+// All ranks of a communicator make the same collective calls in the same order, with the same dtypes, rows,
+// sizes of rows, options and tags. A mismatch is an error on every rank that names both calls. send, recv and
+// the operations of SymmetricMemory involve two ranks only and do not count. Tensors are contiguous, have at
+// least one axis, and are on the rank's device. They are used in place, without staging copies. A row is an
+// index of the first axis. Unless options.rows says otherwise, rank r of P owns the rows from rows * r / P to
+// rows * (r + 1) / P (end excluded), so ranks may own different numbers of rows, or none.
 //
-// A collective follows what was launched on the stream before, and its result is there when the call returns,
-// or when the wait for its Work does. (The engine for ranks that are threads waits for the stream on the
-// host.) A buffer must not be used while an asynchronous collective uses it.
+// A collective first waits on the host for the work that is queued on the stream. A blocking call returns
+// when its result is in memory. An async_ call returns once it has started, and its result is there after
+// Work::wait; until then, do not write to its inputs, and do not read or write its output. A reduction that
+// needs more memory than workspace_limit() completes all its parts but the last before its async_ call
+// returns.
 //
-// Reductions have the same bits on all ranks, in every run, and by every algorithm: the parts are exchanged,
-// and the owner of an element adds them in the order of ranks, in f32 (f64 for f64; integers wrap around),
-// and rounds once.
+// Reductions take float dtypes and i32 (no mean for i32). They give the same bits on all ranks, in every run,
+// and by every algorithm: the parts are exchanged, and each element is reduced in the order of ranks, in f32
+// (f64 for f64; i32 wraps around), and rounded once.
 //
-// Errors: UserError for wrong arguments, before anything is sent. CommError (comm_error.h) if another rank
-// fails, ends, makes another call, or does not come before the deadline; it names the call and the guilty
-// rank. Then every later call on the communicators of this engine fails too, buffers that were not yet
-// written stay as they are, and the program can go on with a new engine.
+// Errors: UserError for invalid arguments, before anything is sent. CommError (comm_error.h) if another rank
+// fails, exits, makes a different call, or misses the deadline; it names the call and the rank at fault.
+// After that, every call on every communicator of this run_ranks fails, and nothing more is written to the
+// memory of any rank; outputs may be partly written. Return from run_ranks, and begin again with a new one.
 //
-// A communicator belongs to the thread of its rank; only abort may be called by others.
+// Use a communicator only on the thread of its rank, where run_ranks made it. Only abort may be called from
+// any thread.
 #pragma once
 
 #include <kiln/collectives/call.h>
@@ -53,16 +57,17 @@ class SymmetricMemory;
 
 struct CollectiveOptions {
   Reduction reduction = Reduction::sum;
-  std::string tag = {};                // names the call in errors and traces: "mlp.up"
-  std::vector<std::int64_t> rows = {}; // of each rank; empty: divided evenly, as described above
-  Nanoseconds deadline = 0;            // of each wait for another rank; 0: that of the communicator
+  std::string tag = {}; // names the call in errors and traces: "mlp.up"
+  // The number of rows of each rank, for all_gather and reduce_scatter; empty: divided evenly.
+  std::vector<std::int64_t> rows = {};
+  Nanoseconds deadline = 0; // of each wait for another rank; 0: the default of run_ranks
 };
 
-// What an engine is.
+// The properties of the engine that moves the data.
 struct EngineInfo {
   const char* name = ""; // "threads"
   bool virtual_clock = false;
-  bool peers_in_same_memory = false; // pointers of one rank are valid in another
+  bool shared_address_space = false; // pointers of one rank are valid in another
   LinkModel link = {};               // of transfers between ranks, as far as it is known
   ComputeModel machine = {};         // how long computations last on the virtual clock
 };
@@ -82,29 +87,32 @@ public:
   using Input = ops::Input;
   using Output = ops::Output;
 
-  // all_gather: every rank gets the rows of all ranks. x [own rows, ...], y [rows, ...]. x may be its place
-  // in y.
+  // all_gather: concatenates the rows of all ranks, in the order of ranks. x [own rows, ...], y [rows, ...],
+  // of one dtype. x may be this rank's slice of y; otherwise they must not overlap.
   void all_gather(At stream, const Input& x, const Output& y, const CollectiveOptions& options = {});
-  // reduce_scatter: every rank gets its rows of the reduction. x [rows, ...], y [own rows, ...].
+  // reduce_scatter: reduces over ranks; each rank gets its own rows. x [rows, ...], y [own rows, ...], which
+  // must not overlap.
   void reduce_scatter(At stream, const Input& x, const Output& y, const CollectiveOptions& options = {});
-  // all_reduce: every rank gets the reduction. x and y have the same extents, and may be the same tensor.
+  // all_reduce: every rank gets the reduction. x and y have the same extents; y may be x.
   void all_reduce(At stream, const Input& x, const Output& y, const CollectiveOptions& options = {});
-  // broadcast: every rank gets what the root has. y is read by the root, and written by the others.
+  // broadcast: copies y of the root into y of all other ranks, which have the same extents and dtype.
   void broadcast(At stream, const Output& y, int root, const CollectiveOptions& options = {});
-  // reduce: the root gets the reduction. Other ranks may pass {} for y.
+  // reduce: only the root gets the reduction, in y, which may be x. Other ranks may pass {} for y.
   void reduce(At stream, const Input& x, const Output& y, int root, const CollectiveOptions& options = {});
-  // all_to_all: rank r sends its rows of x that belong to rank q to q, whose y has them at the place of r.
-  // x and y have the same extents, and both are divided evenly among the ranks.
+  // all_to_all: x and y consist of as many equal blocks of rows as there are ranks. Block q of x goes to rank
+  // q, and block r of y comes from rank r. x and y have the same extents and must not overlap.
   void all_to_all(At stream, const Input& x, const Output& y, const CollectiveOptions& options = {});
-  // The ragged form: x has send_rows[q] rows for rank q, one after the other, and y gets receive_rows[q] rows
-  // from it. What a rank sends and what the receiver expects must agree.
+  // With uneven splits: x has send_rows[q] rows for each rank q in turn, and y gets receive_rows[q] rows from
+  // each rank q in turn. The numbers are exchanged and compared first; UserError on all ranks if they differ.
   void all_to_all(At stream, const Input& x, const std::vector<std::int64_t>& send_rows, const Output& y,
                   const std::vector<std::int64_t>& receive_rows, const CollectiveOptions& options = {});
-  // send and recv: from one rank to another, which calls recv with a tensor of the same size and dtype. Sends
-  // from one rank to another arrive in their order. A send returns when its data has arrived.
+  // send and recv: one rank calls send, and the other one recv with a tensor of the same dtype, rows and size
+  // of rows. Messages from one rank to another arrive in the order in which they were sent. Both calls block
+  // until the data has arrived, so two ranks that first send to each other wait until the deadline: use
+  // async_send for that.
   void send(At stream, const Input& x, int to, const CollectiveOptions& options = {});
   void recv(At stream, const Output& y, int from, const CollectiveOptions& options = {});
-  // Returns when all ranks have called it.
+  // Returns when all ranks have called it. It does not wait for streams.
   void barrier(const CollectiveOptions& options = {});
 
   // Asynchronous forms of the calls above, whose results are there when the wait for the Work returns.
@@ -117,16 +125,17 @@ public:
   Work async_send(At stream, const Input& x, int to, const CollectiveOptions& options = {});
   Work async_recv(At stream, const Output& y, int from, const CollectiveOptions& options = {});
 
-  // A communicator of the ranks that pass the same color, in the order of their keys, and of their ranks here
-  // where keys are equal. All ranks must call it.
+  // Makes one communicator for each color, as MPI_Comm_split: its ranks are ordered by key, and then by their
+  // rank here. All ranks must call it. The result must not outlive the body of run_ranks.
   std::unique_ptr<Communicator> split(int color, int key = 0);
 
-  // Memory of `bytes` bytes on every rank, of which each rank knows all addresses (symmetric_memory.h). All
-  // ranks must call it.
+  // Allocates `bytes` bytes on every rank and exchanges the addresses (symmetric_memory.h). All ranks must
+  // call it, with the same number. The contents are undefined. Destroy it before the communicator.
   std::unique_ptr<SymmetricMemory> symmetric_memory(std::int64_t bytes);
 
-  // Throws CommError with the ranks whose contents differ from those of rank 0, if there are any. For weights
-  // and states that must be equal on all ranks.
+  // Throws CommError on all ranks if the contents of x (contiguous, of any dtype) differ from those of rank
+  // 0; the message lists the ranks that differ. Compares 64-bit hashes, for which it copies x to the host.
+  // The communicator can be used after this error. For weights and states that must be equal on all ranks.
   void check_replicas(At stream, const Input& x, const std::string& tag = {});
 
   // The time that a collective of so many bytes takes by the alpha-beta model, if the engine knows its link:
@@ -155,13 +164,19 @@ protected:
   // call it with the same id.
   virtual std::unique_ptr<Communicator> subset(const std::vector<int>& ranks, std::uint64_t id) = 0;
   friend class SymmetricMemory;
-  // A transfer to the memory of another rank, and a wait for one (see symmetric_memory.h).
-  virtual void put(const CallName& name, int to, void* target, const void* source, std::int64_t bytes,
-                   std::uint64_t* signal) = 0;
+  // The number of a rank among all ranks of run_ranks.
+  virtual int rank_in_run(int rank) const = 0;
+  // Memory into which others put data: from when to when they may, transfers to the memory of another rank,
+  // which counts them at `signal`, and a wait for one (see symmetric_memory.h).
+  virtual void open_window(const void* memory) = 0;
+  virtual void close_window(const void* memory) noexcept = 0;
+  virtual void put(const CallName& name, int to, void* window, std::uint64_t* signal, std::int64_t offset,
+                   const void* source, std::int64_t bytes) = 0;
   virtual void wait_signal(const CallName& name, int from, const std::uint64_t* signal, std::uint64_t value,
                            Nanoseconds deadline) = 0;
 
 private:
+  bool prefers_one_shot(std::int64_t bytes) const;
   Communicator& pair(int from, int to);
 
   const int rank_, size_;

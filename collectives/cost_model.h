@@ -2,13 +2,14 @@
 // and each rank sends and receives one message at a time.
 //
 // The formulas are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
-// Operations in MPICH", 2005. V is the number of bytes of the whole tensor, P that of the ranks:
+// Operations in MPICH", 2005. V is the bytes of the whole tensor, P the number
+// of ranks:
 //
 //   ring               all_gather, reduce_scatter   (P - 1) (alpha + V / P beta)
 //                      all_reduce                   twice that
-//                      broadcast                    (P - 1) (alpha + V / P beta), twice (scatter, then gather)
+//                      broadcast, reduce            twice that: a scatter and a gather
 //   recursive_halving  all_gather, reduce_scatter   log2 P alpha + (P - 1) / P V beta
-//                      all_reduce, broadcast        twice that
+//                      all_reduce, broadcast, reduce   twice that
 //   tree               broadcast, reduce            log2 P (alpha + V beta)
 //                      all_reduce                   twice that
 //   direct             all_gather, reduce_scatter   alpha + (P - 1) / P V beta
@@ -36,8 +37,8 @@ enum class CollectiveKind : std::uint8_t {
 // `best` is the fastest of the others that exist for the collective.
 enum class Algorithm : std::uint8_t { ring, tree, recursive_halving, direct, best };
 
-// The time in nanoseconds for `ranks` ranks. Links with edges of their own count as their slowest edge. An
-// algorithm that the collective does not have gives the time of `best`.
+// The time in nanoseconds for `ranks` ranks. If edges of the link differ, the slowest one is used. If the
+// collective has no such algorithm, the result is that of `best`.
 Nanoseconds estimate(const LinkModel& link, int ranks, CollectiveKind kind, std::int64_t bytes,
                      Algorithm algorithm = Algorithm::best);
 

@@ -42,7 +42,9 @@ int bind(int rank, int ranks) {
 
 } // namespace
 
-CpuSlice::CpuSlice(int rank, int ranks) : pool_(bind(rank, ranks)), scope_(pool_) {}
+CpuSlice::CpuSlice(int rank, int ranks)
+    : pool_(bind(rank, ranks), thread_budget().limited_by_quota ? Pinning::Off : Pinning::On), scope_(pool_) {
+}
 
 void CpuSlice::prepare() {
   cpus_of_process();

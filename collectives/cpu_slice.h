@@ -5,8 +5,8 @@
 
 namespace kiln::collectives {
 
-// While it exists, the calling thread, and those that it starts, are bound to the CPUs of a rank, and kernels on
-// streams that it makes run on a thread pool of that size.
+// While it exists, the calling thread, and those that it starts, are bound to the CPUs of a rank, and kernels
+// on streams that it makes run on a thread pool of that size.
 class CpuSlice {
 public:
   CpuSlice(int rank, int ranks);

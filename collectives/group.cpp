@@ -42,6 +42,7 @@ std::string text_of(const Piece& p) {
 }
 
 constexpr std::size_t most_recorded = 16; // calls of a rank
+constexpr Nanoseconds poll_time = 1000;   // that Work::test takes on the virtual clock
 
 } // namespace
 
@@ -64,6 +65,7 @@ Device Group::device(int rank) const {
 void Group::run(const std::function<void(int rank)>& body) {
   const auto ranks = static_cast<std::size_t>(options_.ranks);
   struct Failed {
+    bool consequence;
     Nanoseconds when;
     std::exception_ptr what;
   };
@@ -73,30 +75,55 @@ void Group::run(const std::function<void(int rank)>& body) {
     here.push_back(std::make_unique<Timeline::Participant>(timeline_));
   timeline_.change([&] { std::fill(gone_.begin(), gone_.end(), false); });
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < ranks; ++i)
-    threads.emplace_back([&, i] {
-      try {
-        body(static_cast<int>(i));
-      } catch (...) {
-        failed[i] = Failed{timeline_.now(), std::current_exception()};
-      }
-      timeline_.change([&] { gone_[i] = true; });
-      here[i].reset();
-    });
+  const auto leave = [&](std::size_t i) {
+    timeline_.change([&] { gone_[i] = true; });
+    here[i].reset();
+  };
+  const auto fail = [&](std::size_t i, bool consequence) {
+    const Nanoseconds now = timeline_.now(); // of the virtual clock it may be equal for several ranks
+    failed[i] = Failed{consequence, now, std::current_exception()};
+  };
+  const auto run_rank = [&](std::size_t i) {
+    try {
+      body(static_cast<int>(i));
+    } catch (const CommError&) {
+      fail(i, true);
+    } catch (...) {
+      fail(i, false);
+    }
+    leave(i);
+  };
+  for (std::size_t i = 0; i < ranks; ++i) {
+    try {
+      threads.emplace_back(run_rank, i);
+    } catch (...) { // the system refuses a thread; the ranks that exist get a CommError
+      fail(i, false);
+      for (std::size_t rest = i; rest < ranks; ++rest)
+        leave(rest);
+      break;
+    }
+  }
   for (std::thread& thread : threads)
     thread.join();
+  // CommErrors are consequences of what another rank has thrown.
   const Failed* first = nullptr;
   for (const auto& f : failed)
-    if (f && (!first || f->when < first->when)) first = &*f;
+    if (f && (!first || std::pair(f->consequence, f->when) < std::pair(first->consequence, first->when)))
+      first = &*f;
   if (first) std::rethrow_exception(first->what);
 }
 
-void Group::abort_locked(int guilty_rank, const std::string& why) {
-  if (!aborted_) aborted_ = Failure{guilty_rank, why};
+// A deadline in the future, or never.
+static Nanoseconds after(Nanoseconds now, Nanoseconds duration) {
+  return duration > never - now ? never : now + duration;
 }
 
-void Group::abort(int guilty_rank, const std::string& why) {
-  timeline_.change([&] { abort_locked(guilty_rank, why); });
+void Group::abort_locked(int failed_rank, const std::string& why) {
+  if (!aborted_) aborted_ = Failure{failed_rank, why};
+}
+
+void Group::abort(int failed_rank, const std::string& why) {
+  timeline_.change([&] { abort_locked(failed_rank, why); });
 }
 
 void Group::record_begin(int rank, const CallName& name) {
@@ -141,13 +168,15 @@ void Group::trace(const Call& call, int step, Nanoseconds begin, Nanoseconds end
   const Step& s = call.step(step);
   const bool put = s.kind == Step::Kind::put;
   options_.trace->add(
-      {call.in_group(put ? s.to : s.rank), put ? Trace::Lane::transfers : Trace::Lane::computation,
+      {call.in_group(put ? s.to : s.rank), put ? Trace::Track::transfers : Trace::Track::computation,
        call.name.text() + " " + (s.kind == Step::Kind::reduce ? "reduces " : "") + text_of(s.piece), begin,
        end, s.bytes});
 }
 
 std::shared_ptr<Group::Call> Group::begin(const std::shared_ptr<const Members>& members, int rank,
                                           CollectiveCall part) {
+  if (part.deadline < 0)
+    throw UserError(part.collective + ": the deadline is negative; pass nanoseconds, or 0 for the default");
   std::shared_ptr<Call> result;
   timeline_.change([&] {
     CallName name{part.collective, part.tag, calls_of_[{members->id, rank}]++};
@@ -325,7 +354,7 @@ void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function
         failure = failure_of(call, rank);
         return failure.has_value();
       },
-      timeline_.now() + deadline);
+      after(timeline_.now(), deadline));
   if (end == WaitEnd::ready && !failure) return;
   const int number = call.in_group(rank);
   std::string record;
@@ -334,9 +363,9 @@ void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function
       failure = aborted_ ? *aborted_ : delay_of(call, rank);
       record = last_calls_locked();
     }
-    abort_locked(failure->guilty_rank, failure->why);
+    abort_locked(failure->failed_rank, failure->why);
   });
-  throw CommError(call.rank(rank).name, failure->guilty_rank, timeline_.now() - call.rank(rank).began,
+  throw CommError(call.rank(rank).name, failure->failed_rank, timeline_.now() - call.rank(rank).began,
                   "rank " + std::to_string(number) + " waits: " + failure->why, record);
 }
 
@@ -357,12 +386,21 @@ void Group::take_part(Call& call, int rank) {
 }
 
 bool Group::is_done(Call& call, int rank) {
+  // On the virtual clock, time passes only while all ranks wait.
+  if (options_.clock == ClockKind::virtual_time) timeline_.spend(poll_time);
   bool done = false;
   timeline_.change([&] {
-    done = aborted_ || (call.rank(rank).begun && call.rank(rank).unfinished == 0 && call.all_have_begun() &&
-                        call.in_background);
+    const Call::Rank& own = call.rank(rank);
+    done = failure_of(call, rank) ||
+           (own.begun && own.unfinished == 0 && call.all_have_begun() && call.in_background);
   });
   return done;
+}
+
+void Group::abandon(Call& call, int rank) noexcept {
+  const int number = call.in_group(rank);
+  abort(number, "rank " + std::to_string(number) + " has thrown an exception during this call");
+  leave(call, rank);
 }
 
 void Group::finish(Call& call, int rank, Nanoseconds deadline) {
@@ -410,32 +448,57 @@ void Group::compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds
   }
 }
 
-void Group::put(const CallName& name, int from, int to, void* target, const void* source, std::int64_t bytes,
-                std::uint64_t* signal) {
+void Group::open_window(const void* memory) {
+  timeline_.change([&] { windows_.insert(memory); });
+}
+
+void Group::close_window(int rank, const void* memory) {
+  timeline_.change([&] { windows_.erase(memory); });
+  timeline_.wait([&] { return copies_[static_cast<std::size_t>(rank)] == 0; });
+}
+
+void Group::put(const CallName& name, int from, int to, const Window& window, std::int64_t offset,
+                const void* source, std::int64_t bytes) {
   const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
   const Nanoseconds began = timeline_.now();
   const auto arrived = std::make_shared<bool>(false);
+  const auto failure = [&]() -> std::optional<Failure> {
+    if (aborted_) return aborted_;
+    if (!windows_.count(window.memory))
+      return Failure{to, "rank " + std::to_string(to) + " has ended, or has released its symmetric memory"};
+    return std::nullopt;
+  };
   timeline_.change([&] {
-    if (aborted_) return;
+    if (failure()) return;
     const Passage p = ports_.pass(from, to, bytes, timeline_.now_locked());
     timeline_.at_locked(p.arrival, when_it_ends(0, from),
                         {.begins =
-                             [this, f, t] {
-                               if (!aborted_) ++copies_[f], ++copies_[t];
-                               return !aborted_;
+                             [this, f, t, window] {
+                               const bool there = !aborted_ && windows_.count(window.memory) && !gone_[f];
+                               if (there) ++copies_[f], ++copies_[t];
+                               return there;
                              },
-                         .work = [=, this] { copy_between(device(to), target, device(from), source, bytes); },
+                         .work =
+                             [=, this] {
+                               copy_between(device(to), static_cast<char*>(window.memory) + offset,
+                                            device(from), source, bytes);
+                             },
                          .done =
-                             [this, f, t, signal, arrived] {
+                             [this, f, t, window, arrived] {
                                --copies_[f], --copies_[t];
-                               if (signal) ++*signal;
+                               ++*window.signal;
                                *arrived = true;
                              }});
   });
-  timeline_.wait([&] { return *arrived || (aborted_ && copies_[f] == 0); });
+  std::optional<Failure> failed;
+  timeline_.wait([&] {
+    if (!*arrived && copies_[f] == 0) failed = failure();
+    return *arrived || failed;
+  });
   if (*arrived) return;
-  throw CommError(name, aborted_->guilty_rank, timeline_.now() - began,
-                  "rank " + std::to_string(from) + " sends: " + aborted_->why, {});
+  abort(failed->failed_rank, failed->why);
+  throw CommError(name, failed->failed_rank, timeline_.now() - began,
+                  "rank " + std::to_string(from) + " sends: " + failed->why, {});
 }
 
 void Group::wait_signal(const CallName& name, int rank, int from, const std::uint64_t* signal,
@@ -451,11 +514,11 @@ void Group::wait_signal(const CallName& name, int rank, int from, const std::uin
           failure = Failure{from, "rank " + std::to_string(from) + " has ended without this signal"};
         return failure.has_value();
       },
-      timeline_.now() + deadline);
+      after(timeline_.now(), deadline));
   if (end == WaitEnd::ready && !failure) return;
   if (!failure) failure = Failure{from, "rank " + std::to_string(from) + " has not sent the signal"};
-  abort(failure->guilty_rank, failure->why);
-  throw CommError(name, failure->guilty_rank, timeline_.now() - began,
+  abort(failure->failed_rank, failure->why);
+  throw CommError(name, failure->failed_rank, timeline_.now() - began,
                   "rank " + std::to_string(rank) + " waits: " + failure->why, last_calls());
 }
 

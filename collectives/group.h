@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace kiln::collectives {
@@ -62,23 +63,34 @@ public:
   // if another rank does not do its part; what was not received by then is not written. A deadline of 0 is
   // that of the call.
   void finish(Call& call, int rank, Nanoseconds deadline = 0);
+  // Whether finish would return or throw at once.
   bool is_done(Call& call, int rank);
+  // Ends the group because this rank cannot finish the call.
+  void abandon(Call& call, int rank) noexcept;
 
-  // A put into the memory of rank `to`, and a count at `signal` that is increased when it has arrived.
-  void put(const CallName& name, int from, int to, void* target, const void* source, std::int64_t bytes,
-           std::uint64_t* signal);
+  // Memory of a rank into which others put data, and where it counts what they have put.
+  struct Window {
+    void* memory = nullptr;
+    std::uint64_t* signal = nullptr; // of the puts of one rank
+  };
+  // Puts are possible from the one on, and have ended when the other returns.
+  void open_window(const void* memory);
+  void close_window(int rank, const void* memory);
+  // A put into a window of rank `to`; its count is increased when the data has arrived.
+  void put(const CallName& name, int from, int to, const Window& window, std::int64_t offset,
+           const void* source, std::int64_t bytes);
   // Waits until the count is at least `value`.
   void wait_signal(const CallName& name, int rank, int from, const std::uint64_t* signal, std::uint64_t value,
                    Nanoseconds deadline);
 
   // Makes all calls of all ranks end with an error, now and later.
-  void abort(int guilty_rank, const std::string& why);
+  void abort(int failed_rank, const std::string& why);
   // The last calls of every rank, a line for each.
   std::string last_calls();
 
 private:
   struct Failure {
-    int guilty_rank;
+    int failed_rank;
     std::string why;
   };
   struct Recorded { // a call in the record of a rank
@@ -102,7 +114,7 @@ private:
   // After a failure: waits until nothing is copied to or from the memory of a rank.
   void leave(Call& call, int rank);
   void take_part(Call& call, int rank);
-  void abort_locked(int guilty_rank, const std::string& why);
+  void abort_locked(int failed_rank, const std::string& why);
   void record_begin(int rank, const CallName& name);
   void record_end(int rank, const CallName& name, bool failed);
   std::string last_calls_locked() const;
@@ -119,6 +131,7 @@ private:
   std::vector<Nanoseconds> reduces_until_; // by rank: until when its engine reduces in the background
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<Call>> calls_; // by members and sequence
   std::vector<std::deque<Recorded>> recorded_;                                     // by rank
+  std::set<const void*> windows_;                                                  // that are open
   std::optional<Failure> aborted_;
   Timeline timeline_; // the last member: it is destroyed first, and its thread uses the others until then
 };

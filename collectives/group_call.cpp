@@ -37,6 +37,8 @@ std::string Group::Call::difference(const CallName& other, const CollectiveCall&
     return sum;
   };
   const Schedule &a = schedule, &b = *call.schedule;
+  if (b.exchange == Exchange::all_to_all && bytes(a) != bytes(b))
+    return " sending " + std::to_string(bytes(b)) + " bytes instead of " + std::to_string(bytes(a));
   if (a.shards.rows() != b.shards.rows() || bytes(a) != bytes(b))
     return " of " + std::to_string(b.shards.rows()) + " rows, sending " + std::to_string(bytes(b)) +
            " bytes, instead of " + std::to_string(a.shards.rows()) + " rows and " + std::to_string(bytes(a)) +

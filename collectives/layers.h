@@ -3,14 +3,15 @@
 //   TensorParallel tp(comm);
 //   ColumnParallelLinear up(tp, {.in = 4096, .out = 14336, .dtype = DType::BF16});
 //   RowParallelLinear down(tp, {.in = 14336, .out = 4096, .dtype = DType::BF16});
-//   up.load_full(up_weight, {});                  // each rank keeps its part
-//   down.load_full(down_weight, {});
+//   up.load_full(stream, up_weight, {});          // each rank keeps its shard
+//   down.load_full(stream, down_weight, {});
 //   up.forward(stream, x, h);                     // x [own rows, 4096], h [rows, 14336 / ranks]
 //   down.forward(stream, h, y);                   // y [own rows, 4096]
 //
 // A column-parallel layer has some columns of the weight on each rank, a row-parallel one some rows. Weights
-// are [in, out]. Rank r of P has the features from n * r / P to n * (r + 1) / P, so that any number of ranks
-// computes the function of one rank.
+// are [in, out], the transpose of PyTorch's, and undefined until load_full. Rank r of P has the features from
+// n * r / P to n * (r + 1) / P (end excluded), so P need not divide n. A layer refers to its TensorParallel,
+// and that to its communicator; destroy them in reverse order.
 //
 // With sequence parallelism (the default), activations outside of a pair of such layers are divided among the
 // ranks by rows: a column-parallel layer gathers its input while it multiplies, and a row-parallel one
@@ -83,15 +84,16 @@ public:
   const LinearShape& shape() const { return shape_; }
   // The features of this rank: rows of the weight, or columns of one of its parts, counted within the part.
   Rows features(int part = 0) const { return range_of(part, tp_.communicator().rank()); }
-  // This rank's part of the weight, [in, own features] or [own features, out], and of the bias: [own features]
-  // of a column-parallel layer, [out] of a row-parallel one. The columns of the parts are side by side.
+  // This rank's part of the weight, [in, own features] or [own features, out], and of the bias: [own
+  // features] of a column-parallel layer, [out] of a row-parallel one. The columns of the parts are side by
+  // side.
   const ops::Output& weight() const { return weight_; }
   const ops::Output& bias() const { return bias_; } // not given if the layer has none
 
   // Copies this rank's part of the whole weight [in, out] and bias [out], which are contiguous or strided, on
   // the device or the host, and of the layer's dtype.
   void load_full(ops::detail::StreamAt stream, const ops::Input& weight, const ops::Input& bias);
-  // The opposite: gives every rank the whole weight and bias.
+  // Gathers the whole weight [in, out] and bias [out] on every rank. All ranks must call it. Blocks.
   void save_full(ops::detail::StreamAt stream, const ops::Output& weight, const ops::Output& bias);
 
 protected:
@@ -124,8 +126,9 @@ public:
   // y [rows, own out] = activation(x weight + bias); x [own rows, in], or [rows, in] without sequence
   // parallelism.
   void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y);
-  // Computes the gradients of x (with the extents of x), weight and bias from dy [rows, own out]. dweight
-  // and dbias may be {}. x is gathered again, while dx is computed.
+  // Computes dx (with the extents of x), dweight (of weight()) and dbias (of bias()) from dy [rows, own out],
+  // and overwrites them. dweight and dbias may be {}. With sequence parallelism, x is gathered again while dx
+  // is computed.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
                 const ops::Output& dx, const ops::Output& dweight, const ops::Output& dbias);
 
@@ -141,8 +144,8 @@ public:
   // own in]. Without sequence parallelism y and residual are [rows, out].
   void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y,
                const ops::Input& residual = {});
-  // Computes the gradients of x [rows, own in], weight and bias from dy, which has the extents of y. dweight
-  // and dbias may be {}.
+  // Computes dx [rows, own in], dweight (with the extents of weight()) and dbias (of bias()) from dy, which
+  // has the extents of y, and overwrites them. dweight and dbias may be {}.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
                 const ops::Output& dx, const ops::Output& dweight, const ops::Output& dbias);
 };

@@ -1,9 +1,9 @@
 // Defines the emulated link between in-process ranks: how long a transfer takes, and when it begins.
 //
-// Each rank has a port for what it sends and one for what it receives. A transfer occupies both for its bytes
-// divided by the bandwidth, begins when both are free, and arrives by the latency after its last byte, for
-// which it occupies neither. Transfers pass a port one after the other, in the order in which they are
-// requested.
+// Each rank has a port for what it sends and one for what it receives. A transfer starts when both ports are
+// free, occupies them for its bytes divided by the bandwidth, and arrives one latency after its last byte;
+// the ports are free during the latency. Each port serves transfers in the order in which they are requested.
+// The bandwidth is that of one direction.
 #pragma once
 
 #include <kiln/collectives/timeline.h>
@@ -25,7 +25,7 @@ struct LinkModel {
   double bytes_per_second = 0; // 0: transfers take no time
   Nanoseconds latency = 0;
   std::vector<Edge> edges = {}; // the edges that are unlike the others
-  Nanoseconds jitter = 0; // up to this is added to each latency, as a hash of the seed and the transfer says
+  Nanoseconds jitter = 0;       // each latency grows by up to this, pseudo-randomly, as the seed determines
   std::uint64_t seed = 0;
 
   bool is_free() const { return bytes_per_second == 0 && latency == 0 && jitter == 0 && edges.empty(); }

@@ -4,9 +4,9 @@
 //   mlp.load_full(stream, gate_and_up, down);     // [4096, 2 * 14336] and [14336, 4096]
 //   mlp.forward(stream, rows, x, y, residual);    // y = down(silu(gate(x)) * up(x)) + residual
 //
-// A gated MLP (the default) has an activation of the gate times the rest, a plain one only an activation. The
-// columns of the hidden layer are divided among the ranks. With sequence parallelism, x, y and residual have
-// the rank's rows of `rows` rows; without it, all of them.
+// A gated MLP (the default) computes act(x gate) * (x up), a plain one act(x up). The features between the
+// two layers are divided among the ranks. x, y and residual are [rows, width], where `rows` is the number of
+// rows of all ranks; with sequence parallelism, each rank passes its own rows only.
 #pragma once
 
 #include <kiln/collectives/layers.h>
@@ -16,7 +16,7 @@ KILN_API_BEGIN
 namespace kiln::collectives {
 
 struct MlpShape {
-  std::int64_t width = 0, hidden = 0;
+  std::int64_t width = 0, hidden = 0; // of x and y, and between the layers (often called intermediate size)
   DType dtype = DType::F32;
   bool gated = true;
   ops::Activation activation = ops::Activation::silu;
@@ -41,8 +41,8 @@ public:
   struct Gradients { // this rank's parts; {} leaves one out
     ops::Output up = {}, up_bias = {}, down = {}, down_bias = {};
   };
-  // Computes the gradients of x and of the weights from dy, after the forward call for the same x, whose
-  // hidden activations the object has kept.
+  // Computes the gradients of x and of the weights for the last forward call, whose activations are kept
+  // until the next one, and overwrites them. Pass the x of that call. UserError without a forward.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
                 const ops::Output& dx, const Gradients& gradients);
 

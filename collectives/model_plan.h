@@ -1,12 +1,13 @@
-// Forecasts a transformer on several ranks of a machine that one does not have.
+// Forecasts a transformer on several ranks of a machine that need not be present.
 //
-//   const ModelPlan plan = plan_model(*known_model("llama3-70b"), *known_machine("h100"), *known_link("nvlink4"),
-//                                     {.ranks = 8, .tokens = 4096});
+//   const ModelPlan plan = plan_model(*known_model("llama3-70b"), *known_machine("h100"),
+//                                     *known_link("nvlink4"), {.ranks = 8, .tokens = 4096});
 //   plan.layer_time();              // of one transformer layer, in nanoseconds
 //
-// The products of a layer are planned as TensorParallel plans them on the virtual clock (plan.h). Attention is
-// compute-bound, with the scores that a causal mask leaves. Norms, rotary embeddings and the like are passes
-// over memory.
+// The products of a layer are planned as TensorParallel plans them on the virtual clock (plan.h). Attention
+// takes the longer of its arithmetic (for the scores inside the causal mask) and of reading its keys and
+// values. Norms and the activation are passes over memory. All tensors are of bf16. The embedding and the
+// output layer count towards weight_bytes, but not towards the times.
 #pragma once
 
 #include <kiln/collectives/plan.h>
@@ -50,7 +51,7 @@ struct ModelPlanOptions {
   int ranks = 1;
   std::int64_t tokens = 4096;    // of one sequence that is computed at once; 1: one step of decoding
   std::int64_t context = 0;      // tokens that are in the cache of keys and values before
-  bool sequence_parallel = true; // if there are at least as many tokens as ranks
+  bool sequence_parallel = true; // takes effect only if there are at least as many tokens as ranks
 };
 
 struct ModelPlan {
@@ -64,16 +65,18 @@ struct ModelPlan {
   };
   ModelShape model;
   ModelPlanOptions options;
-  std::vector<Part> parts;                                              // of one layer
-  std::int64_t weight_bytes = 0, cache_bytes = 0, activation_bytes = 0; // of one rank, for all layers
-  double mfu = 0; // useful operations per second, of the peak
+  std::vector<Part> parts;           // of one layer
+  std::int64_t weight_bytes = 0;     // of one rank: all layers, the embedding and the output layer
+  std::int64_t cache_bytes = 0;      // of one rank: keys and values of all layers, context and tokens
+  std::int64_t activation_bytes = 0; // of one rank: the buffers of one layer, which all layers use
+  double mfu = 0; // model FLOPs utilization: useful operations per second, as a share of peak_flops
 
   Nanoseconds layer_time() const;
   Nanoseconds serial_layer_time() const;
 };
 
-// Throws UserError if the heads cannot be divided among the ranks: there must be at most as many ranks as
-// heads, and key heads must divide the ranks or the other way round.
+// Throws UserError unless the number of ranks is 1 to that of the heads, and kv_heads divides it or is a
+// multiple of it.
 ModelPlan plan_model(const ModelShape& model, const Machine& machine, const LinkModel& link,
                      const ModelPlanOptions& options);
 

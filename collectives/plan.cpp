@@ -100,8 +100,11 @@ void Plan::choose(std::size_t option) {
   chosen = option;
   schedule = std::make_shared<const Schedule>(schedule_of(shape, choice().candidate));
   const Nanoseconds most = std::min(computation, communication);
-  // A schedule that sends less, or in fewer steps, may save more than the whole.
-  const Nanoseconds saved = options[0].forecast - choice().forecast;
+  // Of the measured times, if there are any. A schedule that sends less, or in fewer steps, may save more
+  // than the whole.
+  const bool measured = choice().measured >= 0 && options[0].measured >= 0;
+  const Nanoseconds saved =
+      measured ? options[0].measured - choice().measured : options[0].forecast - choice().forecast;
   hidden = most > 0 ? std::min(1.0, static_cast<double>(saved) / static_cast<double>(most)) : 0;
 }
 

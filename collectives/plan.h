@@ -1,9 +1,9 @@
 // Defines Plan, the choice of a schedule for a product with a collective, and how it is made.
 //
 // The serial schedule is always a candidate, and wins unless another one is faster. All candidates are ranked
-// by their forecasts (forecast.h). On the wall clock, the best ones are then measured against the serial one:
-// all ranks execute them in alternation, and the slowest rank counts. One must be at least 2 % faster than the
-// serial schedule to replace it. Rank 0 decides for all.
+// by their forecasts (forecast.h). On the wall clock, the three best are then timed against the serial one:
+// the ranks run them in turn, five times each. A run takes as long as its slowest rank, and medians count. A
+// schedule replaces the serial one only if it is at least 2 % faster. Rank 0 makes the decision.
 #pragma once
 
 #include <kiln/collectives/candidates.h>
@@ -32,7 +32,7 @@ struct Plan {
   Nanoseconds computation = 0, communication = 0;
   double hidden = 0;
 
-  // Takes one of the options.
+  // Selects an option and builds its schedule.
   void choose(std::size_t option);
   bool overlaps() const { return chosen != 0; }
   const Option& choice() const { return options[chosen]; }

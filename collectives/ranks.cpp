@@ -5,6 +5,7 @@
 #include <kiln/collectives/group.h>
 #include <kiln/dsl/error.h>
 
+#include <cmath>
 #include <utility>
 
 namespace kiln::collectives {
@@ -19,8 +20,18 @@ public:
         group_(group), members_(std::move(members)) {}
 
   EngineInfo engine() const override {
-    return {"threads", group_.options().clock == ClockKind::virtual_time, true, group_.options().link,
-            group_.options().machine};
+    EngineInfo info{"threads", group_.options().clock == ClockKind::virtual_time, true, group_.options().link,
+                    group_.options().machine};
+    // The edges between members, by their ranks here.
+    info.link.edges.clear();
+    for (int from = 0; from < size(); ++from)
+      for (int to = 0; to < size(); ++to)
+        for (LinkModel::Edge e : group_.options().link.edges)
+          if (e.from == in_group(from) && e.to == in_group(to)) {
+            e.from = from, e.to = to;
+            info.link.edges.push_back(e);
+          }
+    return info;
   }
   Nanoseconds now() const override { return group_.timeline().now(); }
 
@@ -43,9 +54,12 @@ protected:
     }
     return std::make_unique<ThreadCommunicator>(group_, std::move(members), own, workspace_limit());
   }
-  void put(const CallName& name, int to, void* target, const void* source, std::int64_t bytes,
-           std::uint64_t* signal) override {
-    group_.put(name, in_group(rank()), in_group(to), target, source, bytes, signal);
+  int rank_in_run(int rank) const override { return in_group(rank); }
+  void open_window(const void* memory) override { group_.open_window(memory); }
+  void close_window(const void* memory) noexcept override { group_.close_window(in_group(rank()), memory); }
+  void put(const CallName& name, int to, void* window, std::uint64_t* signal, std::int64_t offset,
+           const void* source, std::int64_t bytes) override {
+    group_.put(name, in_group(rank()), in_group(to), {window, signal}, offset, source, bytes);
   }
   void wait_signal(const CallName& name, int from, const std::uint64_t* signal, std::uint64_t value,
                    Nanoseconds deadline) override {
@@ -57,6 +71,7 @@ private:
     Pending(Group& g, std::shared_ptr<Group::Call> c, int r) : group(g), call(std::move(c)), rank(r) {}
     bool done() override { return group.is_done(*call, rank); }
     void wait(Nanoseconds deadline) override { group.finish(*call, rank, deadline); }
+    void abandon() noexcept override { group.abandon(*call, rank); }
     Group& group;
     std::shared_ptr<Group::Call> call;
     int rank;
@@ -67,14 +82,26 @@ private:
   std::shared_ptr<const Members> members_;
 };
 
+// Schedules have steps for each pair of ranks.
+constexpr int most_ranks = 64;
+
+// Zero stands for an infinite rate. Times of tiny rates would be too large for a number of nanoseconds.
+bool is_rate(double x) { return x == 0 || (x >= 1 && std::isfinite(x)); }
+
 void check(const RanksOptions& o) {
   const auto refuse = [](const std::string& what) { throw UserError("run_ranks: " + what); };
-  if (o.ranks < 1 || o.ranks > 1024)
-    refuse(std::to_string(o.ranks) + " ranks are not possible; pass a number from 1 to 1024");
-  if (o.link.bytes_per_second < 0 || o.link.latency < 0 || o.link.jitter < 0)
-    refuse("the link has a negative bandwidth, latency or jitter");
+  if (o.ranks < 1 || o.ranks > most_ranks)
+    refuse(std::to_string(o.ranks) + " ranks are not possible; pass a number from 1 to " +
+           std::to_string(most_ranks));
+  if (!is_rate(o.link.bytes_per_second) || o.link.latency < 0 || o.link.jitter < 0)
+    refuse("the link has a negative latency or jitter, or a bandwidth that is neither 0 nor at least 1 byte "
+           "per second");
+  const ComputeModel& m = o.machine;
+  if (!is_rate(m.flops_per_second) || !is_rate(m.bytes_per_second) || m.row_tile < 1 || m.launch < 0)
+    refuse("the machine has a rate that is neither 0 nor at least 1 per second, a row_tile below 1, or a "
+           "negative launch");
   for (const LinkModel::Edge& e : o.link.edges)
-    if (e.from < 0 || e.from >= o.ranks || e.to < 0 || e.to >= o.ranks || e.bytes_per_second < 0 ||
+    if (e.from < 0 || e.from >= o.ranks || e.to < 0 || e.to >= o.ranks || !is_rate(e.bytes_per_second) ||
         e.latency < 0)
       refuse("the edge from rank " + std::to_string(e.from) + " to rank " + std::to_string(e.to) +
              " has a rank that does not exist, or a negative bandwidth or latency");
@@ -89,6 +116,7 @@ void check(const RanksOptions& o) {
 
 void run_ranks(const RanksOptions& options, const std::function<void(Communicator& comm)>& body) {
   check(options);
+  if (!body) throw UserError("run_ranks: there is no function for the ranks to call");
   Group group({.ranks = options.ranks,
                .clock = options.clock,
                .link = options.link,

@@ -1,7 +1,7 @@
 // Declares run_ranks, which runs ranks as threads of this process.
 //
 //   run_ranks({.ranks = 2}, [&](Communicator& comm) { ... });                   // copies between threads
-//   run_ranks({.ranks = 8, .clock = ClockKind::virtual_time,                    // a machine one does not have
+//   run_ranks({.ranks = 8, .clock = ClockKind::virtual_time,                    // an emulated machine
 //              .link = {.bytes_per_second = 450e9, .latency = 2000},
 //              .machine = {.flops_per_second = 800e12, .bytes_per_second = 3e12}}, body);
 //
@@ -24,18 +24,20 @@ KILN_API_BEGIN
 namespace kiln::collectives {
 
 struct RanksOptions {
-  int ranks = 1; // 1 to 1024
+  int ranks = 1; // 1 to 64
   ClockKind clock = ClockKind::wall;
-  LinkModel link = {};                     // none: transfers take the time that copies do
-  ComputeModel machine = {};               // how long computations last on the virtual clock
-  Nanoseconds deadline = 60'000'000'000;   // of each wait for another rank
-  std::int64_t workspace_bytes = 64 << 20; // of temporary memory of a reduction on each rank
-  std::vector<Device> devices = {};        // of each rank; empty: all on the CPU
-  Trace* trace = nullptr;                  // where computations and transfers are recorded, if anywhere
+  LinkModel link = {};                   // emulated link (link.h); default: the speed of memory copies
+  ComputeModel machine = {};             // durations of computations, on the virtual clock only
+  Nanoseconds deadline = 60'000'000'000; // of each wait for another rank: 60 s
+  std::int64_t workspace_bytes =
+      64 << 20;                     // limit of temporary memory of a reduction on a rank; at least 4096
+  std::vector<Device> devices = {}; // one for each rank; empty: all on the CPU
+  Trace* trace = nullptr;           // not owned; null: no trace
 };
 
-// Calls body(communicator) on a thread for each rank, and returns when all have ended. Throws the exception
-// of the rank that failed first, and UserError for wrong options.
+// Calls body(communicator) on a thread for each rank, and returns when all have returned. If ranks throw, the
+// exception of the earliest failure is thrown again; CommErrors count as later than others, since they are
+// their consequences. UserError for invalid options.
 void run_ranks(const RanksOptions& options, const std::function<void(Communicator& comm)>& body);
 
 } // namespace kiln::collectives

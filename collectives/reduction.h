@@ -1,7 +1,7 @@
 // Declares the sum of what ranks contribute, in the order of ranks.
 //
-// Sums of floats are in f32 (in f64 for f64) and are rounded once, when they are stored; those of integers
-// wrap around in their own dtype. So a sum has the same bits, whoever makes it and however it is divided.
+// Floats are accumulated in f32 (in f64 for f64) and rounded once, when the result is stored; i32 wraps
+// around. So the bits depend neither on which rank reduces, nor on how the tensor is divided.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -17,8 +17,8 @@ enum class Reduction : std::uint8_t { sum, max, min, product, mean };
 const char* name_of(Reduction reduction); // "sum"
 
 // y[i, j] = the reduction over ranks, where rank `rank` contributes own[i, j], and the others, in the order
-// of their numbers, others[r, i, j]. Then adds bias[j] and residual[i, j], which are optional. y may be own or
-// residual. Queued on the stream.
+// of their numbers, others[r, i, j]. Then adds bias[j] and residual[i, j], which are optional. y may be own
+// or residual. Queued on the stream.
 struct ReduceArguments {
   const ops::Input& own;    // [rows, columns]
   const ops::Input& others; // [ranks - 1, rows, columns]

@@ -5,8 +5,8 @@
 //   validate(s);
 //   const Forecast f = forecast(s, link, cost);      // forecast.h: when each step begins and ends
 //
-// What is sent are pieces: a chunk of a shard, what one rank contributes to a chunk of a sum, or a chunk of
-// the sum. There are four exchanges:
+// The unit of transfer is a piece: a chunk of a shard, one rank's contribution to a chunk of a sum, or a
+// chunk of the sum. There are four exchanges:
 //
 //   gather      each rank gets the shards of all others, and computes with each chunk
 //   scatter     each rank computes its contribution to every chunk; the owner of a chunk adds all of them
@@ -21,7 +21,7 @@
 // list. What it sends passes its ports (link.h) in the order in which it becomes ready, and what becomes
 // ready at the same time in the order of the list.
 //
-// Sums are made in the order of ranks by whoever reduces, so that they do not depend on the schedule.
+// Contributions are always added in the order of ranks, so that sums do not depend on the schedule.
 #pragma once
 
 #include <kiln/collectives/shards.h>
@@ -55,7 +55,7 @@ struct Step {
     reduce,  // adds the partial pieces of the chunk, in the order of ranks
   };
   Kind kind = Kind::compute;
-  int rank = 0;           // who computes or sends
+  int rank = 0;           // the rank that computes or sends
   int to = 0;             // of a put
   Piece piece = {};       // what is sent, computed with (a shard) or made (partial, sum)
   std::int64_t bytes = 0; // of a put
@@ -89,8 +89,8 @@ struct ScheduleOptions {
   bool computes = true;
 };
 
-// Gathers. Serial: first everything is sent around the ring, then all is computed. Ring: each rank passes on
-// to the next one what it got from the one before. Direct: each owner sends to all others. The last two
+// Gathers. Serial: first everything is sent around the ring, then all is computed. Ring: each rank forwards
+// to the next one what it received from the one before. Direct: each owner sends to all others. The last two
 // compute the own shard first, as a whole.
 Schedule serial_gather(const Shards& shards, RowBytes bytes, ScheduleOptions options = {});
 Schedule ring_gather(const Shards& shards, RowBytes bytes, ScheduleOptions options = {});

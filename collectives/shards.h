@@ -3,9 +3,10 @@
 //   const Shards shards = Shards::even(100, 3);                // 33, 33 and 34 rows
 //   const Shards uneven({40, 0, 60});                          // a rank may have no rows
 //   const Shards parts = shards.in_chunks({4, 2, 1});          // each shard in three chunks of falling size
-//   parts.rows({.owner = 1, .index = 0});                      // rows 33 to 51 of the tensor
+//   parts.rows({.owner = 1, .index = 0});                      // rows 33 to 51 of the tensor, end excluded
 //
-// A chunk is the unit in which schedules (schedule.h) send and compute. If there are fewer rows than chunks, some are empty.
+// A chunk is the unit in which schedules (schedule.h) send and compute. If there are fewer rows than chunks,
+// some are empty.
 #pragma once
 
 #include <kiln/dsl/api.h>

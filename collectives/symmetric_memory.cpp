@@ -4,10 +4,12 @@
 #include <kiln/collectives/gather_numbers.h>
 #include <kiln/dsl/error.h>
 
+#include <algorithm>
+
 namespace kiln::collectives {
 
 SymmetricMemory::SymmetricMemory(Communicator& comm, std::int64_t bytes)
-    : comm_(comm), bytes_(bytes), memory_(comm.device(), bytes),
+    : comm_(comm), bytes_(bytes), memory_(comm.device(), std::max<std::int64_t>(bytes, 1)),
       arrived_(static_cast<std::size_t>(comm.size())), awaited_(arrived_.size()) {
   struct Addresses {
     void* memory;
@@ -24,8 +26,15 @@ SymmetricMemory::SymmetricMemory(Communicator& comm, std::int64_t bytes)
     addresses_.push_back(all[rank].memory);
     signals_.push_back(all[rank].arrived + comm.rank());
   }
+  comm.open_window(local());
+  try {
+    comm.barrier({.tag = "symmetric_memory"}); // now others may put
+  } catch (...) {
+    comm.close_window(local());
+    throw;
+  }
 }
-SymmetricMemory::~SymmetricMemory() = default;
+SymmetricMemory::~SymmetricMemory() { comm_.close_window(local()); }
 
 void SymmetricMemory::put(int rank, std::int64_t offset, const void* source, std::int64_t bytes,
                           const std::string& tag) {
@@ -35,8 +44,7 @@ void SymmetricMemory::put(int rank, std::int64_t offset, const void* source, std
     throw UserError("SymmetricMemory::put: " + std::to_string(bytes) + " bytes at offset " +
                     std::to_string(offset) + " are outside of the " + std::to_string(bytes_) +
                     " bytes of the memory");
-  comm_.put({"put", tag}, rank, static_cast<char*>(peer(rank)) + offset, source, bytes,
-            signals_[static_cast<std::size_t>(rank)]);
+  comm_.put({"put", tag}, rank, peer(rank), signals_[static_cast<std::size_t>(rank)], offset, source, bytes);
 }
 
 void SymmetricMemory::wait(int from, Nanoseconds deadline, const std::string& tag) {

@@ -5,9 +5,9 @@
 //   mailbox->wait(left);                                    // until a put of rank `left` has arrived here
 //   use(mailbox->local());
 //
-// Each rank counts the puts of every other rank apart, so each count has one writer. A wait for a count sees
-// all that was put before. A put must not overwrite what its receiver still reads: with a put of no bytes, the
-// receiver can signal that it has read everything.
+// Puts are counted separately for each pair of ranks. When wait returns, the data of that put and of all
+// earlier puts from that rank is visible. The sender must not overwrite data that the receiver still reads;
+// the receiver can send a put of 0 bytes back as an acknowledgement. Not thread-safe.
 #pragma once
 
 #include <kiln/collectives/communicator.h>
@@ -22,11 +22,11 @@ namespace kiln::collectives {
 
 class SymmetricMemory {
 public:
-  ~SymmetricMemory(); // after a barrier, or when no rank uses it any more
+  ~SymmetricMemory(); // a put that comes later is an error, so call barrier() before
 
   std::int64_t bytes() const { return bytes_; }
   void* local() const { return addresses_[static_cast<std::size_t>(comm_.rank())]; }
-  // The address of the memory of a rank, as that rank sees it. If the engine's peers_in_same_memory is set,
+  // The address of the memory of a rank, as that rank sees it. If the engine's shared_address_space is set,
   // it is valid here too, and kernels may read and write it.
   void* peer(int rank) const { return addresses_[static_cast<std::size_t>(rank)]; }
 
@@ -35,8 +35,8 @@ public:
   // is outside of the memory.
   void put(int rank, std::int64_t offset, const void* source, std::int64_t bytes,
            const std::string& tag = {});
-  // Waits until one more put of a rank has arrived than this rank has waited for. Throws CommError after the
-  // deadline (0: that of the communicator), or if the rank ends before.
+  // Blocks until one more put of rank `from` has arrived than this rank has waited for. Throws CommError if
+  // the deadline (0: the default of run_ranks) expires, or if that rank exits before.
   void wait(int from, Nanoseconds deadline = 0, const std::string& tag = {});
 
 private:

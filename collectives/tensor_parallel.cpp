@@ -41,14 +41,24 @@ void check_rows(const Checks& check, const Argument& argument) {
 
 } // namespace
 
+struct TensorParallel::Arguments {
+  ProductKind kind;
+  At stream;
+  const Input &a, &b;
+  const Output& c;
+  Output gathered;
+  const ParallelMatmulOptions& options;
+};
+
 // One call: its arguments, and where the pieces of its schedules are.
 class TensorParallel::Product {
 public:
-  Product(ProductKind kind, Communicator& comm, At stream, const Input& a, const Input& b, const Output& c,
-          const Output& gathered, const ParallelMatmulOptions& options)
-      : comm_(comm), stream_(stream), options_(options), a_(a.array()), b_(b.array()), c_(c.array()),
-        gathered_(gathered.array()) {
-    const Checks check(call_name(kind), stream);
+  Product(Communicator& comm, const Arguments& x)
+      : comm_(comm), stream_(x.stream), options_(x.options), a_(x.a.array()), b_(x.b.array()),
+        c_(x.c.array()), gathered_(x.gathered.array()) {
+    const ProductKind kind = x.kind;
+    const ParallelMatmulOptions& options = x.options;
+    const Checks check(call_name(kind), stream_);
     for (const Argument& argument : {Argument{"a", a_}, {"b", b_}, {"c", c_}}) {
       check.rank(argument, 2);
       check.floats(argument);
@@ -75,6 +85,8 @@ public:
       check.that(!options.residual.given(), "gather_matmul has no residual; add it after the product");
       check_rows(check, {"a", a_}), check_rows(check, {"gathered", gathered_});
       check.apart({"gathered", gathered_}, {"c", c_});
+      check.apart({"gathered", gathered_}, {"b", b_});
+      if (!owns_place()) check.apart({"gathered", gathered_}, {"a", a_});
     } else {
       check.equal(kind == ProductKind::matmul_all_reduce ? "c's rows and a's rows"
                                                          : "c's rows and this rank's rows of a",
@@ -86,9 +98,12 @@ public:
         check.same_extents({"residual", options.residual.array()}, {"c", c_});
         check_rows(check, {"residual", options.residual.array()});
       }
-      check.apart({"c", c_}, {"a", a_});
+      if (options.residual.given()) check.apart_or_same({"c", c_}, {"residual", options.residual.array()});
     }
+    check.apart({"c", c_}, {"a", a_});
+    check.apart({"c", c_}, {"b", b_});
     if (options.bias.given()) {
+      check.apart({"c", c_}, {"bias", options.bias.array()});
       check.rank({"bias", options.bias.array()}, 1);
       check.equal("bias's size and c's columns", options.bias.array().extents[0], c_.extents[1]);
     }
@@ -106,11 +121,17 @@ public:
   }
 
   const ProductShape& shape() const { return shape_; }
-  Communicator& comm() const { return comm_; }
+
+  // From now on, results are written to memory that the call does not use: c may be its residual.
+  void write_to_scratch() {
+    scratch_ = Buffer(comm_.device(), std::max<std::int64_t>(c_.size() * size_of(c_.dtype), 1));
+    c_.data = scratch_.data();
+    c_.strides[0] = c_.extents[1], c_.strides[1] = 1;
+  }
 
   void run(const std::shared_ptr<const Schedule>& schedule) {
     allocate();
-    CollectiveCall call{name_of(shape_.kind), options_.tag, shape_.text(), schedule};
+    CollectiveCall call{name_of(shape_.kind), options_.tag, details(), schedule};
     call.deadline = options_.deadline;
     call.part.place = [this](const Piece& p) { return place(p); };
     call.part.run = [this](const Step& step) { run(step); };
@@ -136,6 +157,16 @@ private:
   void copy_own_rows() {
     const Array place = rows_of(gathered_, shape_.shards.rows(comm_.rank()));
     copy(stream_.stream, place.data, a_.data, a_.size() * size_of(a_.dtype));
+  }
+
+  // What all ranks must pass alike.
+  std::string details() const {
+    std::string text = shape_.text();
+    if (options_.bias.given()) text += " with bias";
+    if (options_.residual.given()) text += " with residual";
+    if (options_.activation != ops::Activation::none)
+      text += std::string(" with ") + ops::name(options_.activation);
+    return text;
   }
 
   // This rank's products, and what other ranks send: [ranks - 1, rows, n].
@@ -207,7 +238,10 @@ private:
   Communicator& comm_;
   const At stream_;
   const ParallelMatmulOptions& options_;
-  const Array a_, b_, c_, gathered_;
+  const Array a_, b_;
+  Array c_;
+  const Array gathered_;
+  Buffer scratch_;
   ProductShape shape_;
   std::optional<Workspace> workspace_;
   Array partial_, slots_;
@@ -215,16 +249,21 @@ private:
   Shards chunks_{{0}};
 };
 
-const Plan& TensorParallel::plan(Product& product) {
-  const std::string key = product.shape().text();
+const Plan& TensorParallel::plan(const Arguments& arguments, const ProductShape& shape) {
+  const std::string key = shape.text();
   const auto known = plans_.find(key);
   if (known != plans_.end()) return known->second;
   const EngineInfo engine = comm_.engine();
-  const bool measures = options_.measure && options_.overlap && !options_.force && !engine.virtual_clock;
-  Plan plan = measures ? plan_by_measurement(comm_, product.shape(),
-                                             {[&](std::int64_t rows) { product.compute(rows); },
-                                              [&](const auto& schedule) { product.run(schedule); }})
-                       : plan_by_forecast(product.shape(), engine.link, engine.machine);
+  Plan plan;
+  if (options_.measure && options_.overlap && !options_.force && !engine.virtual_clock) {
+    Product trial(comm_, arguments);
+    trial.write_to_scratch();
+    plan = plan_by_measurement(comm_, shape,
+                               {[&](std::int64_t rows) { trial.compute(rows); },
+                                [&](const auto& schedule) { trial.run(schedule); }});
+  } else {
+    plan = plan_by_forecast(shape, engine.link, engine.machine);
+  }
   if (!options_.overlap) plan.choose(0);
   if (options_.force)
     for (std::size_t i = 0; i < plan.options.size(); ++i)
@@ -232,39 +271,40 @@ const Plan& TensorParallel::plan(Product& product) {
   return plans_.emplace(key, std::move(plan)).first->second;
 }
 
-void TensorParallel::run(Product& product) { product.run(plan(product).schedule); }
+const Plan& TensorParallel::plan(const Arguments& arguments) {
+  return plan(arguments, Product(comm_, arguments).shape());
+}
+
+void TensorParallel::run(const Arguments& arguments) {
+  Product product(comm_, arguments);
+  product.run(plan(arguments, product.shape()).schedule);
+}
 
 void TensorParallel::gather_matmul(At stream, const Input& a, const Input& b, const Output& c,
                                    const Output& gathered, const ParallelMatmulOptions& options) {
-  Product product(ProductKind::gather_matmul, comm_, stream, a, b, c, gathered, options);
-  run(product);
+  run({ProductKind::gather_matmul, stream, a, b, c, gathered, options});
 }
 void TensorParallel::matmul_reduce_scatter(At stream, const Input& a, const Input& b, const Output& c,
                                            const ParallelMatmulOptions& options) {
-  Product product(ProductKind::matmul_reduce_scatter, comm_, stream, a, b, c, {}, options);
-  run(product);
+  run({ProductKind::matmul_reduce_scatter, stream, a, b, c, {}, options});
 }
 void TensorParallel::matmul_all_reduce(At stream, const Input& a, const Input& b, const Output& c,
                                        const ParallelMatmulOptions& options) {
-  Product product(ProductKind::matmul_all_reduce, comm_, stream, a, b, c, {}, options);
-  run(product);
+  run({ProductKind::matmul_all_reduce, stream, a, b, c, {}, options});
 }
 
 const Plan& TensorParallel::plan_gather_matmul(At stream, const Input& a, const Input& b, const Output& c,
                                                const Output& gathered, const ParallelMatmulOptions& options) {
-  Product product(ProductKind::gather_matmul, comm_, stream, a, b, c, gathered, options);
-  return plan(product);
+  return plan({ProductKind::gather_matmul, stream, a, b, c, gathered, options});
 }
 const Plan& TensorParallel::plan_matmul_reduce_scatter(At stream, const Input& a, const Input& b,
                                                        const Output& c,
                                                        const ParallelMatmulOptions& options) {
-  Product product(ProductKind::matmul_reduce_scatter, comm_, stream, a, b, c, {}, options);
-  return plan(product);
+  return plan({ProductKind::matmul_reduce_scatter, stream, a, b, c, {}, options});
 }
 const Plan& TensorParallel::plan_matmul_all_reduce(At stream, const Input& a, const Input& b, const Output& c,
                                                    const ParallelMatmulOptions& options) {
-  Product product(ProductKind::matmul_all_reduce, comm_, stream, a, b, c, {}, options);
-  return plan(product);
+  return plan({ProductKind::matmul_all_reduce, stream, a, b, c, {}, options});
 }
 
 std::string TensorParallel::summary() const {

@@ -16,7 +16,8 @@
 // the sums are made in the order of ranks, and rounded once. bias and residual are added once, after the
 // sum.
 //
-// Errors are those of ops::matmul and of communicators. Not thread-safe.
+// Tensors are of floats. The calls block until the results are in memory. Errors are those of ops::matmul and
+// of communicators. Not thread-safe.
 #pragma once
 
 #include <kiln/collectives/plan.h>
@@ -35,10 +36,11 @@ struct ParallelMatmulOptions {
   ops::Activation activation = ops::Activation::none; // of gather_matmul
   ops::Input bias = {};                               // [n]
   ops::Input residual = {};                           // with the extents of c; not of gather_matmul
-  // The columns of all ranks' b together (of gather_matmul; see MatmulOptions), and the depth k of all ranks
-  // together (of sums). Without them, the sizes must be the same on all ranks.
+  // Totals over all ranks: of the columns of b, for gather_matmul (see MatmulOptions), and of the depth k,
+  // for the other two. Needed if b's columns, or k, differ between ranks. 0: they are equal.
   std::int64_t whole_columns = 0, whole_depth = 0;
-  std::optional<DType> partial = {};   // of sums; default: f32, or f64 if a is of f64
+  // The dtype in which what ranks contribute to sums is sent; default: f32, or f64 if an input is of f64.
+  std::optional<DType> partial = {};
   std::vector<std::int64_t> rows = {}; // of each rank; empty: divided evenly
   std::string tag = {};
   Nanoseconds deadline = 0;
@@ -47,9 +49,10 @@ struct ParallelMatmulOptions {
 class TensorParallel {
 public:
   struct Options {
-    bool measure = true; // false: plans by forecasts alone, with the communicator's model of the machine
+    bool measure = true; // false: plan by forecasts alone, with the communicator's models of link and machine
     bool overlap = true; // false: always the serial schedule
-    std::optional<Candidate> force = {}; // if given, always this schedule, where the product has it
+    // If given: use this schedule for products that have it, and plan the others by forecasts.
+    std::optional<Candidate> force = {};
   };
   explicit TensorParallel(Communicator& comm) : TensorParallel(comm, Options()) {}
   TensorParallel(Communicator& comm, Options options) : comm_(comm), options_(options) {}
@@ -61,8 +64,8 @@ public:
   using Input = ops::Input;
   using Output = ops::Output;
 
-  // a [own rows, k], b [k, n], c [rows, n], gathered [rows, k], which gets the rows of all ranks. Computes
-  // c = activation(gathered b + bias).
+  // a [own rows, k], b [k, n], c [rows, n], gathered [rows, k]: gets the rows of all ranks' a, and has its
+  // dtype. a may be this rank's slice of gathered. Computes c = activation(gathered b + bias).
   void gather_matmul(At stream, const Input& a, const Input& b, const Output& c, const Output& gathered,
                      const ParallelMatmulOptions& options = {});
   // a [rows, k], b [k, n], c [own rows, n]. Computes this rank's rows of (sum over ranks of a b) + bias +
@@ -73,8 +76,8 @@ public:
   void matmul_all_reduce(At stream, const Input& a, const Input& b, const Output& c,
                          const ParallelMatmulOptions& options = {});
 
-  // Plans a product without computing it; all ranks call it. For the wall clock, `a`, `b` and `c` are the
-  // arguments of the later call, whose contents do not matter; c is overwritten.
+  // Plans a product without computing it; all ranks call it. On the wall clock, the product is timed with the
+  // arguments of the later call, whose contents do not matter; gathered is overwritten, and c is not.
   const Plan& plan_gather_matmul(At stream, const Input& a, const Input& b, const Output& c,
                                  const Output& gathered, const ParallelMatmulOptions& options = {});
   const Plan& plan_matmul_reduce_scatter(At stream, const Input& a, const Input& b, const Output& c,
@@ -82,15 +85,17 @@ public:
   const Plan& plan_matmul_all_reduce(At stream, const Input& a, const Input& b, const Output& c,
                                      const ParallelMatmulOptions& options = {});
 
-  // The plans made so far, by ProductShape::text().
+  // The plans made so far; the key is ProductShape::text(). References stay valid as long as this object.
   const std::map<std::string, Plan>& plans() const { return plans_; }
   // How many products overlap, and why the others do not, in a few lines.
   std::string summary() const;
 
 private:
+  struct Arguments;
   class Product;
-  const Plan& plan(Product& product);
-  void run(Product& product);
+  const Plan& plan(const Arguments& arguments, const ProductShape& shape);
+  const Plan& plan(const Arguments& arguments);
+  void run(const Arguments& arguments);
 
   Communicator& comm_;
   const Options options_;

@@ -88,7 +88,7 @@ WaitEnd Timeline::wait(const std::function<bool()>& ready, Nanoseconds deadline)
     return self.end;
   }
   const auto woken = [&] { return self.woken; };
-  if (deadline == never) {
+  if (deadline > never - began_) { // beyond the range of the system's clock
     self.wakes.wait(lock, woken);
     return self.end;
   }

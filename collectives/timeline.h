@@ -7,11 +7,10 @@
 //   timeline.wait([&] { return arrived; });                     // under the lock of the timeline
 //   timeline.spend(2000);                                       // a computation that lasts 2 us
 //
-// On the wall clock, time is that of the system, and a thread of the timeline runs the events. On the
-// virtual clock, time stands still while any participant runs. Once all of them wait, the participant that
-// waited last runs the next event and sets the clock to its time, and so on until one of them need not wait
-// any more. So the virtual time of everything that happens depends only on what the ranks do, and not on the
-// machine: events of one time run in the order of their EventOrder, whichever thread asked first.
+// On the wall clock, a thread of the timeline runs the events at the system's time. On the virtual clock,
+// time stands still while any participant runs. Once all of them wait, the last one to wait runs the next
+// event and advances the clock to its time, until some wait is over. So virtual times depend only on what the
+// ranks do, and not on the machine. Events at the same time run in the order of their EventOrder.
 //
 // Thread-safe. The functions that events call must not throw.
 #pragma once
@@ -82,8 +81,7 @@ public:
   // Waits until ready() is true, which is called with the lock, after each event and change. Only
   // participants may call it.
   WaitEnd wait(const std::function<bool()>& ready, Nanoseconds deadline = never);
-  // Lets a duration pass on the virtual clock. On the wall clock it does nothing, since what lasts has
-  // lasted.
+  // Advances the virtual clock of this participant by a duration. Does nothing on the wall clock.
   void spend(Nanoseconds duration);
 
   // Calls change() with the lock, after which waiting threads look at their conditions again.

@@ -2,9 +2,10 @@
 //
 //   Trace trace;
 //   run_ranks({.ranks = 2, .trace = &trace}, body);
-//   trace.write("layer.json");        // computations and transfers of each rank, one above the other
+//   trace.write("layer.json");        // one process for each rank, with a track for computations and one for
+//                                     // incoming transfers
 //
-// Thread-safe.
+// Puts into symmetric memory are not recorded. Thread-safe.
 #pragma once
 
 #include <kiln/collectives/timeline.h>
@@ -19,18 +20,19 @@ namespace kiln::collectives {
 
 class Trace {
 public:
-  enum class Lane : std::uint8_t { computation, transfers }; // of a rank
+  enum class Track : std::uint8_t { computation, transfers }; // of a rank
   struct Span {
     int rank = 0;
-    Lane lane = Lane::computation;
+    Track track = Track::computation;
     std::string name; // "all_gather #3 [mlp.up] shard 1.0"
     Nanoseconds begin = 0, end = 0;
-    std::int64_t bytes = 0; // of a transfer; it stands in the lane of the receiver
+    std::int64_t bytes = 0; // of a transfer, which is on the track of the receiver
   };
 
   void add(Span span);
+  void clear();                    // forgets all spans, such as those of the planning
   std::vector<Span> spans() const; // in the order in which they ended
-  // The time in which both a computation of the rank and a transfer to it were in progress.
+  // The time during which the rank computed while a transfer to it was in flight.
   Nanoseconds overlap(int rank) const;
   // The trace in the JSON format of Chrome and Perfetto; times in microseconds.
   std::string json() const;

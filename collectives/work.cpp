@@ -6,17 +6,23 @@
 
 namespace kiln::collectives {
 
-Work::Work(std::unique_ptr<PendingCall> call) : call_(std::move(call)) {}
+Work::Work(std::unique_ptr<PendingCall> call)
+    : call_(std::move(call)), exceptions_(std::uncaught_exceptions()) {}
 Work::Work(Work&&) noexcept = default;
 
 Work& Work::operator=(Work&& other) noexcept {
   Work old(std::move(*this)); // waits
   call_ = std::move(other.call_);
+  exceptions_ = other.exceptions_;
   return *this;
 }
 
 Work::~Work() {
   if (!call_) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    call_->abandon();
+    return;
+  }
   try {
     wait();
   } catch (const std::exception&) { // the communicator has failed, and its next call says so

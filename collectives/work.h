@@ -4,9 +4,10 @@
 //   ...                                  // computes something else
 //   gathering.wait();                    // now `all` is complete
 //
-// Wait before the communicator or a buffer of the collective is destroyed. A Work that is destroyed without a
-// wait waits in its destructor, and what fails there fails again in the next call of the communicator.
-// Movable; not thread-safe.
+// Wait before the communicator or a buffer of the collective is destroyed. The destructor of a Work, and an
+// assignment to it, block until the collective ends, and swallow its error, which the next call on the
+// communicator throws again. If the rank throws an exception meanwhile, the destructor ends the communicators
+// instead, as abort does. Works may be waited for in any order. Movable; not thread-safe.
 #pragma once
 
 #include <kiln/collectives/timeline.h>
@@ -22,6 +23,7 @@ class PendingCall {
 public:
   virtual ~PendingCall() = default;
   virtual bool done() = 0;
+  virtual void abandon() noexcept = 0;         // ends the communicators: this rank will not wait
   virtual void wait(Nanoseconds deadline) = 0; // from now on; 0: that of the call
 };
 
@@ -33,16 +35,19 @@ public:
   Work& operator=(Work&&) noexcept;
   ~Work();
 
-  // Returns whether the collective is complete on this rank, or has failed.
+  // Returns whether the collective is complete on this rank, or has failed. Does not block; wait throws the
+  // error. A call takes 1 us of the virtual clock.
   bool test();
   // Returns when the collective is complete on this rank: its results are in memory, and its inputs may be
   // overwritten. Throws CommError if another rank does not do its part, or after the deadline of the call.
   void wait();
-  // Waits with another deadline, in nanoseconds from now.
+  // Waits with another deadline: nanoseconds for each wait for another rank; 0: that of the call. A missed
+  // deadline is final: it ends the communicators of all ranks. To poll, use test().
   void wait(Nanoseconds deadline);
 
 private:
   std::unique_ptr<PendingCall> call_;
+  int exceptions_ = 0; // in progress when the Work was made
 };
 
 } // namespace kiln::collectives

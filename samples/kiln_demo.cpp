@@ -1,6 +1,6 @@
 // Runs all samples and compares them with the limits of a device: build/bin/kiln_demo [DEVICE]
 //
-// Runs the samples and the Llama MLP block, each as a separate program, on the CPU or on a GPU ("cuda:0"),
+// Runs the samples and the Llama block, each as a separate program, on the CPU or on a GPU ("cuda:0"),
 // and prints how close each comes to the measured limits of the device.
 #include "machine_limits.h"
 
@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
   failures += run({bin + "/06_stencil", photograph, output + "/sharpened.png"}) != 0;
   if (device.is_cpu()) failures += !run_numpy();
   failures += run({bin + "/llama_block"}) != 0;
+  if (device.is_cpu()) failures += run({bin + "/llama_block", "--tp", "2"}) != 0;
 
   if (failures) std::printf("\n%d of these failed\n", failures);
   return failures ? 1 : 0;

@@ -1,10 +1,13 @@
 // Computes a decoder block of Llama-3-8B: build/bin/llama_block [TOKENS CACHED]
 //   or, for a model of other sizes: llama_block TOKENS CACHED HEADS KEY_HEADS WIDTH INTERMEDIATE
+//   or, on several ranks: llama_block --tp RANKS [TOKENS HEADS KEY_HEADS WIDTH INTERMEDIATE]
 //
 // Computes one decoder block of Llama-3-8B at its real sizes with Kiln's ops: for many tokens at once (the
 // prefill), and for one token with a cache of keys and values (decoding). Prints the share of the machine's
-// peak for the first, and the bandwidth for the second.
-#include "support.h"
+// peak for the first, and the bandwidth for the second. With --tp, computes the prefill on one rank and on
+// several, compares the results, and prints how much of the communication is hidden; KILN_SAMPLES_TRACE=FILE
+// writes a trace for https://ui.perfetto.dev.
+#include "llama_ranks.h"
 
 using namespace kiln;
 
@@ -171,9 +174,27 @@ void compare(samples::Error& error, const Weights& w, const Cache& cache, const 
     error.add(y[i], sum[i] + down[i]);
 }
 
+int on_ranks(int argc, char** argv) {
+  const std::int64_t ranks = samples::number(argc, argv, 2, 2), tokens = samples::number(argc, argv, 3, 128);
+  heads = samples::number(argc, argv, 4, heads), key_heads = samples::number(argc, argv, 5, key_heads);
+  width = samples::number(argc, argv, 6, width), intermediate = samples::number(argc, argv, 7, intermediate);
+  hidden = heads * width;
+  Stream stream;
+  const samples::BlockWeights weights{samples::random({hidden}),
+                                      samples::random({hidden}),
+                                      random_weights(stream, hidden, (heads + 2 * key_heads) * width),
+                                      random_weights(stream, hidden, hidden),
+                                      random_weights(stream, hidden, 2 * intermediate),
+                                      random_weights(stream, intermediate, hidden)};
+  const char* trace = std::getenv("KILN_SAMPLES_TRACE");
+  return samples::compare_ranks(static_cast<int>(ranks), {heads, key_heads, width, intermediate, theta, eps},
+                                weights, samples::random({tokens, hidden}), trace ? trace : "");
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--tp") return on_ranks(argc, argv);
   const std::int64_t tokens = samples::number(argc, argv, 1, 512),
                      cached = samples::number(argc, argv, 2, 4096);
   heads = samples::number(argc, argv, 3, heads), key_heads = samples::number(argc, argv, 4, key_heads);

@@ -57,20 +57,20 @@ std::string time_of(Nanoseconds t) { return fmt::format("{:.3f} ms", static_cast
 void print_text(const ModelPlan& p, const std::string& device, const std::string& link) {
   fmt::print("{} on {} x {}, {}, {} tokens{}\n\n", p.model.name, p.options.ranks, device, link,
              p.options.tokens, p.options.context ? fmt::format(" after {}", p.options.context) : "");
-  fmt::print("{:<12} {:>11} {:>13} {:>14} {:>7}  {}\n", "a layer", "time", "computation", "communication",
+  fmt::print("{:<12} {:>11} {:>13} {:>14} {:>7}  {}\n", "per layer", "time", "computation", "communication",
              "hidden", "schedule");
   for (const ModelPlan::Part& part : p.parts)
     fmt::print("{:<12} {:>11} {:>13} {:>14} {:>7}  {}\n", part.name, time_of(part.time),
                time_of(part.computation), part.communication ? time_of(part.communication) : "",
                part.communication ? fmt::format("{:.0f} %", 100 * part.hidden) : "", part.schedule);
-  fmt::print("{:<12} {:>11}, {:.2f} of the time without overlap\n\n", "sum", time_of(p.layer_time()),
+  fmt::print("{:<12} {:>11}, {:.2f} x the time without overlap\n\n", "sum", time_of(p.layer_time()),
              static_cast<double>(p.layer_time()) /
                  static_cast<double>(std::max<Nanoseconds>(p.serial_layer_time(), 1)));
   fmt::print("all {} layers  {}, MFU {:.0f} %\n", p.model.layers, time_of(p.layer_time() * p.model.layers),
              100 * p.mfu);
   const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
-  fmt::print("memory of a rank  weights {}, keys and values {}, activations {}\n", size(p.weight_bytes),
-             size(p.cache_bytes), size(p.activation_bytes));
+  fmt::print("memory of a device  weights {}, keys and values {}, activations of a layer {}\n",
+             size(p.weight_bytes), size(p.cache_bytes), size(p.activation_bytes));
 }
 
 void print_json(const ModelPlan& p, const std::string& device, const std::string& link) {
@@ -102,27 +102,29 @@ void print_json(const ModelPlan& p, const std::string& device, const std::string
 }
 
 int run_tp(int argc, char** argv) {
-  CLI::App app("Tensor parallelism: layers that are divided among devices.", "kiln tp");
+  CLI::App app("Tensor parallelism: divides the layers of a model among devices.", "kiln tp");
   app.require_subcommand(1);
-  CLI::App& plan =
-      *app.add_subcommand("plan", "forecast a transformer on several devices, and choose the schedules");
+  CLI::App& plan = *app.add_subcommand(
+      "plan", "forecast a transformer on several devices, with the best schedule of each product");
   std::string model = "llama3-8b", device = "h100", link = "nvlink4";
   ModelPlanOptions options{.ranks = 8};
   bool json = false, whole = false;
   plan.add_option("--model", model, "one of " + names(known_models()))->capture_default_str();
-  plan.add_option("--tp", options.ranks, "number of devices among which each layer is divided")
+  plan.add_option("--tp", options.ranks,
+                  "tensor-parallel size: number of devices among which each layer is divided")
       ->capture_default_str();
-  plan.add_option("--tokens", options.tokens, "tokens computed at once; 1 is a step of decoding")
+  plan.add_option("--tokens", options.tokens,
+                  "tokens computed at once, of one sequence; 1 is a step of decoding")
       ->capture_default_str();
-  plan.add_option("--context", options.context, "tokens in the cache of keys and values before")
+  plan.add_option("--context", options.context, "tokens already in the cache of keys and values")
       ->capture_default_str();
   plan.add_option("--device", device, "one of " + names(known_machines()))->capture_default_str();
   plan.add_option("--link", link,
-                  "one of " + names(known_links()) + ", or BYTES_PER_SECOND[,LATENCY] such as 50e9,10us")
+                  "one of " + names(known_links()) +
+                      ", or BYTES_PER_SECOND[,LATENCY] of one direction, such as 50e9,10us")
       ->capture_default_str();
-  plan.add_flag("--no-sequence-parallel", whole,
-                "keep activations whole on each device, and reduce them to all");
-  plan.add_flag("--json", json, "print JSON");
+  plan.add_flag("--no-sequence-parallel", whole, "replicate activations on every device, and use all-reduce");
+  plan.add_flag("--json", json, "print JSON; times are in nanoseconds");
   if (auto code = parse(app, argc, argv)) return *code;
   options.sequence_parallel = !whole;
   const ModelPlan result = plan_model(
@@ -132,7 +134,7 @@ int run_tp(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration tp_command({"tp", "forecasts models on several devices", run_tp});
+const CommandRegistration tp_command({"tp", "forecasts tensor-parallel models", run_tp});
 
 } // namespace
 } // namespace kiln::cli

@@ -281,7 +281,7 @@ TEST_CASE("replicas that differ are found") {
                                 comm.check_replicas(stream, x, "weights");
                               } catch (const CommError& e) {
                                 errors[static_cast<std::size_t>(comm.rank())] = e.what();
-                                CHECK(e.guilty_rank() == 2);
+                                CHECK(e.failed_rank() == 2);
                                 throw;
                               }
                             }),
@@ -330,9 +330,70 @@ TEST_CASE("wrong arguments of collectives are errors before anything is sent") {
     }
     return std::string("none");
   };
-  CHECK_THAT(refused({.ranks = 0}),
-             Catch::Contains("0 ranks are not possible; pass a number from 1 to 1024"));
+  CHECK_THAT(refused({.ranks = 0}), Catch::Contains("0 ranks are not possible; pass a number from 1 to 64"));
   CHECK_THAT(refused({.ranks = 2, .link = {.edges = {{0, 2, 1e9, 0}}}}),
              Catch::Contains("the edge from rank 0 to rank 2"));
   CHECK_THAT(refused({.ranks = 2, .devices = {Device::cpu()}}), Catch::Contains("1 devices for 2 ranks"));
+}
+
+TEST_CASE("options and rows that differ between ranks are errors on all of them") {
+  const auto error_of = [](const auto& call) {
+    std::string text = "none";
+    try {
+      run_ranks(ranks_on(2, ClockKind::virtual_time), [&](Communicator& comm) {
+        Stream stream;
+        call(comm, stream);
+      });
+    } catch (const CommError& e) {
+      text = e.what();
+    }
+    return text;
+  };
+  auto y = test::full(4, 1), z = test::full(4, 1);
+  CHECK_THAT(error_of([&](Communicator& comm, Stream& s) {
+               auto x = test::full(comm.rank() == 0 ? 0 : 4, 1);
+               comm.all_reduce(s, x, x);
+             }),
+             Catch::Contains("of 4 rows") && Catch::Contains("0 rows"));
+  CHECK_THAT(
+      error_of([&](Communicator& comm, Stream& s) { comm.broadcast(s, comm.rank() ? y : z, comm.rank()); }),
+      Catch::Contains("of f32, root 1 instead of f32, root 0") ||
+          Catch::Contains("of f32, root 0 instead of f32, root 1"));
+  CHECK_THAT(error_of([&](Communicator& comm, Stream& s) {
+               auto five = test::full(5, 1);
+               comm.rank() == 0 ? comm.send(s, y, 1) : comm.recv(s, five, 0);
+             }),
+             Catch::Contains("send/recv #0") && Catch::Contains("bytes instead of"));
+  run_ranks({.ranks = 1}, [&](Communicator& comm) {
+    Stream s;
+    CHECK_THROWS_WITH(comm.all_reduce(s, y, y, {.rows = {4}}),
+                      Catch::Contains("options.rows has no meaning here"));
+    CHECK_THROWS_WITH(comm.all_gather(s, {}, y), Catch::Contains("x is not given; pass a tensor"));
+    CHECK_THROWS_WITH(comm.all_gather(s, y, y, {.deadline = -1}),
+                      Catch::Contains("the deadline is negative"));
+  });
+}
+
+TEST_CASE("in a split, failed ranks have their numbers of run_ranks, and links their edges") {
+  std::vector<int> failed(4, -2);
+  CHECK_THROWS_AS(run_ranks({.ranks = 4,
+                             .clock = ClockKind::virtual_time,
+                             .link = {.bytes_per_second = 1e9, .edges = {{2, 3, 5e8, 7}, {0, 1, 1e6, 9}}}},
+                            [&](Communicator& comm) {
+                              Stream stream;
+                              const auto pair = comm.split(comm.rank() / 2);
+                              const auto edges = pair->engine().link.edges;
+                              const bool upper = comm.rank() >= 2;
+                              const bool right = edges.size() == 1 && edges[0].from == 0 &&
+                                                 edges[0].to == 1 && edges[0].latency == (upper ? 7 : 9);
+                              auto x = test::full(10, upper && comm.rank() == 3 ? 2.0f : 1.0f);
+                              try {
+                                pair->check_replicas(stream, x);
+                              } catch (const CommError& e) {
+                                failed[static_cast<std::size_t>(comm.rank())] = right ? e.failed_rank() : -3;
+                                throw;
+                              }
+                            }),
+                  CommError);
+  CHECK(failed == std::vector<int>{-2, -2, 3, 3});
 }

@@ -3,6 +3,7 @@
 #include "test_seed.h"
 
 #include <kiln/collectives/ranks.h>
+#include <kiln/collectives/symmetric_memory.h>
 
 #include <algorithm>
 #include <atomic>
@@ -197,7 +198,7 @@ void check(const Injection& in, const std::vector<Outcome>& outcomes, Nanosecond
     // Of ranks that call different things, either may be wrong.
     const bool mismatch = in.fault == Fault::other_collective || in.fault == Fault::other_counts ||
                           in.fault == Fault::other_schedule;
-    CHECK((mismatch ? e.guilty_rank() >= 0 : e.guilty_rank() == in.guilty));
+    CHECK((mismatch ? e.failed_rank() >= 0 : e.failed_rank() == in.guilty));
     CHECK((e.call().collective == "layer" && e.call().tag.substr(0, 5) == "call "));
     // A slow rank may still be in the call before.
     const auto sequence = static_cast<int>(e.call().sequence);
@@ -284,4 +285,75 @@ TEST_CASE("a work that is dropped ends in its destructor, and errors come again"
                             }),
                   CommError);
   CHECK(found.list() == test::nothing_wrong);
+}
+
+TEST_CASE("what a rank throws comes out of run_ranks, and not the errors of others that follow from it") {
+  for (ClockKind clock : {ClockKind::virtual_time, ClockKind::wall})
+    for (bool pending : {false, true}) {
+      const auto began = std::chrono::steady_clock::now();
+      const auto body = [&](Communicator& comm) {
+        Stream stream;
+        auto x = test::full(100, 1), y = test::full(100, 1);
+        if (comm.rank() == 1) {
+          Work sending;
+          if (pending) sending = comm.async_send(stream, x, 0);
+          throw StepThrew();
+        }
+        comm.all_reduce(stream, x, y);
+      };
+      CHECK_THROWS_AS(run_ranks({.ranks = 2, .clock = clock, .deadline = 20'000'000'000}, body), StepThrew);
+      CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(10));
+    }
+}
+
+TEST_CASE("a put into memory that its rank has released is an error, and writes nothing") {
+  for (ClockKind clock : {ClockKind::virtual_time, ClockKind::wall}) {
+    Findings found;
+    const auto body = [&](Communicator& comm) {
+      const int value = 7;
+      auto memory = comm.symmetric_memory(64);
+      if (comm.rank() == 0) {
+        memory->put(1, 0, &value, sizeof value);
+        comm.barrier(); // rank 1 has released its memory
+        try {
+          memory->put(1, 0, &value, sizeof value);
+          found.require(false, "the put succeeds");
+        } catch (const CommError& e) {
+          found.require(e.failed_rank() == 1, e.what());
+        }
+        return;
+      }
+      memory->wait(0);
+      memory.reset();
+      comm.barrier();
+    };
+    run_ranks({.ranks = 2, .clock = clock}, body);
+    CHECK(found.list() == test::nothing_wrong);
+  }
+}
+
+TEST_CASE("a poll sees that a collective is complete, or cannot be") {
+  for (ClockKind clock : {ClockKind::virtual_time, ClockKind::wall}) {
+    Findings found;
+    CHECK_THROWS_AS(run_ranks({.ranks = 2,
+                               .clock = clock,
+                               .link = {.bytes_per_second = 1e9, .latency = 5000},
+                               .deadline = never},
+                              [&](Communicator& comm) {
+                                Stream stream;
+                                auto x = test::full(100, 2), y = test::full(100, 0);
+                                Work good = comm.async_all_reduce(stream, x, y);
+                                while (!good.test())
+                                  std::this_thread::yield();
+                                good.wait(never);
+                                found.require(y.view()(5) == 4, "the result");
+                                if (comm.rank() == 1) return;
+                                Work bad = comm.async_all_reduce(stream, x, y);
+                                while (!bad.test())
+                                  std::this_thread::yield();
+                                bad.wait();
+                              }),
+                    CommError);
+    CHECK(found.list() == test::nothing_wrong);
+  }
 }

@@ -339,3 +339,50 @@ TEST_CASE("on the wall clock, plans are measured, and all ranks take the same on
   CHECK(found.list() == test::nothing_wrong);
   CHECK(explained[0] == explained[1]);
 }
+
+TEST_CASE("planning does not change the result, and c may be the residual") {
+  for (ClockKind clock : {ClockKind::wall, ClockKind::virtual_time}) {
+    Findings found;
+    run_ranks({.ranks = 2, .clock = clock}, [&](Communicator& comm) {
+      Stream stream;
+      TensorParallel tp(comm);
+      const auto a = test::full(4, 4, 1), b = test::full(4, 4, 1);
+      for (int call = 0; call < 2; ++call) {
+        auto all = test::full(4, 4, 100), own = test::full(2, 4, 100);
+        tp.matmul_all_reduce(stream, a, b, all, {.residual = all});
+        tp.matmul_reduce_scatter(stream, a, b, own, {.residual = own});
+        found.require(all.view()(3, 3) == 108 && own.view()(1, 1) == 108, "a sum with its residual");
+      }
+      const auto error_of = [](const auto& body) {
+        try {
+          body();
+        } catch (const UserError& e) {
+          return std::string(e.what());
+        }
+        return std::string("none");
+      };
+      auto gathered = test::full(4, 4, 1), d = test::full(4, 4, 1);
+      const auto refused = [&](const std::string& text) {
+        return text.find("overlaps") != std::string::npos;
+      };
+      found.require(
+          refused(error_of([&] { tp.gather_matmul(stream, d.view().slice(0, 0, 2), b, d, gathered); })),
+          "a overlaps c");
+      found.require(refused(error_of([&] { tp.matmul_all_reduce(stream, a, d, d); })), "b is c");
+    });
+    CHECK(found.list() == test::nothing_wrong);
+  }
+  // A bias on one rank only.
+  CHECK_THROWS_WITH(run_ranks({.ranks = 2, .clock = ClockKind::virtual_time},
+                              [](Communicator& comm) {
+                                Stream stream;
+                                TensorParallel tp(comm);
+                                const auto a = test::full(4, 4, 1), b = test::full(4, 4, 1);
+                                const auto bias = test::full(4, 1);
+                                auto c = test::full(4, 4, 0);
+                                ParallelMatmulOptions options;
+                                if (comm.rank() == 1) options.bias = bias;
+                                tp.matmul_all_reduce(stream, a, b, c, options);
+                              }),
+                    Catch::Contains("with bias"));
+}

@@ -36,6 +36,12 @@ for ((run = 0; run < ${KILN_SAMPLE_RUNS:-3}; ++run)); do
   [ $code = 77 ] && exit 77 # the sample has printed the reason
   [ $code = 0 ] || fail "$name ${arguments[*]} ended with exit code $code"
 done
+if [ "$name" = llama_block ] && [ -z "${KILN_SAMPLES_DEVICE:-}" ]; then
+  arguments=(--tp 3 "$(size 40)" 6 3 "$((2 * $(size 12)))" "$(size 60)")
+  echo "$name ${arguments[*]}"
+  KILN_SAMPLES_TRACE=$work/trace.json "$program" "${arguments[@]}" || fail "$name ${arguments[*]} failed"
+  grep -q '"gather_matmul #[0-9]* \[attention.qkv\]' "$work/trace.json" || fail "the trace lacks the first product"
+fi
 if [ "${name#06_}" != "$name" ]; then
   [ "$(head -c 4 "$work/sharpened.png" | tail -c 3)" = PNG ] || fail "$name wrote no PNG file"
 fi

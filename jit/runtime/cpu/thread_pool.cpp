@@ -14,7 +14,6 @@
 #include <kiln/jit/base/futex.h>
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/base/thread.h>
-#include <kiln/jit/runtime/device.h>
 
 #include <algorithm>
 #include <atomic>
@@ -250,8 +249,10 @@ ThreadPool& ThreadPool::shared() {
   static std::atomic<ThreadPool*> known{nullptr};
   if (ThreadPool* pool = known.load(std::memory_order_acquire)) return *pool;
   const HoldsForks no_fork; // a child of a fork meanwhile would wait for the construction for ever
-  static auto* pool = new ThreadPool(Device::cpu().properties().num_threads,
-                                     thread_budget().limited_by_quota ? Pinning::Off : Pinning::On);
+  static auto* pool = [] {
+    const ThreadBudget budget = thread_budget(); // num_threads of the CPU outside of scopes
+    return new ThreadPool(budget.threads, budget.limited_by_quota ? Pinning::Off : Pinning::On);
+  }();
   known.store(pool, std::memory_order_release);
   return *pool;
 }
