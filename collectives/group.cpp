@@ -48,7 +48,8 @@ constexpr Nanoseconds poll_time = 1000;   // that Work::test takes on the virtua
 
 Group::Group(Options options)
     : options_(std::move(options)), ports_(options_.link, options_.ranks),
-      gone_(static_cast<std::size_t>(options_.ranks)), copies_(static_cast<std::size_t>(options_.ranks)),
+      waiting_(static_cast<std::size_t>(options_.ranks)), gone_(static_cast<std::size_t>(options_.ranks)),
+      copies_(static_cast<std::size_t>(options_.ranks)),
       reduces_until_(static_cast<std::size_t>(options_.ranks)),
       recorded_(static_cast<std::size_t>(options_.ranks)), timeline_(options_.clock) {
   auto everyone = std::make_shared<Members>();
@@ -308,7 +309,13 @@ std::optional<Group::Failure> Group::failure_of(const Call& call, int rank) cons
   return std::nullopt;
 }
 
-Group::Failure Group::delay_of(const Call& call, int rank) const {
+Group::Failure Group::blame(int number, Failure otherwise, std::set<int> seen) const {
+  const Waiting& its = waiting_[static_cast<std::size_t>(number)];
+  if (!its.call || !seen.insert(number).second) return otherwise;
+  return delay_of(*its.call, its.rank, std::move(seen));
+}
+
+Group::Failure Group::delay_of(const Call& call, int rank, std::set<int> seen) const {
   std::vector<int> absent;
   for (int other = 0; other < call.size(); ++other)
     if (!call.rank(other).begun) absent.push_back(call.in_group(other));
@@ -316,8 +323,15 @@ Group::Failure Group::delay_of(const Call& call, int rank) const {
     std::string who;
     for (int other : absent)
       who += (who.empty() ? "rank " : ", ") + std::to_string(other);
-    return {absent.size() == 1 ? absent.front() : -1,
-            who + (absent.size() == 1 ? " has" : " have") + " not begun this call"};
+    who += (absent.size() == 1 ? " has" : " have") + std::string(" not begun ") + call.name.text();
+    // Several ranks may be late because of one.
+    std::optional<Failure> reason;
+    for (int other : absent) {
+      const Failure f = blame(other, {other, who}, seen);
+      if (reason && reason->failed_rank != f.failed_rank) return {-1, who};
+      if (!reason || f.why != who) reason = f;
+    }
+    return *reason;
   }
   // The first step that could run, of those for which the rank waits, directly or not.
   const std::size_t count = call.schedule.steps.size();
@@ -341,28 +355,35 @@ Group::Failure Group::delay_of(const Call& call, int rank) const {
     if (s.kind == Step::Kind::put)
       return {-1, "what " + who + " sends to rank " + std::to_string(call.in_group(s.to)) + " (" +
                       text_of(s.piece) + ") has not arrived"};
-    return {call.in_group(s.rank), who + " has not ended its computation of " + text_of(s.piece)};
+    const int number = call.in_group(s.rank);
+    return blame(
+        number,
+        {number, who + " has not ended its computation of " + text_of(s.piece) + " in " + call.name.text()},
+        std::move(seen));
   }
   return {-1, "nothing has happened"};
 }
 
 void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function<bool()>& ready) {
+  const int number = call.in_group(rank);
   std::optional<Failure> failure;
   const WaitEnd end = timeline_.wait(
       [&] {
-        if (ready()) return true;
-        failure = failure_of(call, rank);
-        return failure.has_value();
+        const bool is_ready = ready();
+        if (!is_ready) failure = failure_of(call, rank);
+        const bool over = is_ready || failure;
+        waiting_[static_cast<std::size_t>(number)] = over ? Waiting{} : Waiting{&call, rank};
+        return over;
       },
       after(timeline_.now(), deadline));
   if (end == WaitEnd::ready && !failure) return;
-  const int number = call.in_group(rank);
   std::string record;
   timeline_.change([&] {
     if (!failure) {
-      failure = aborted_ ? *aborted_ : delay_of(call, rank);
+      failure = aborted_ ? *aborted_ : delay_of(call, rank, {number});
       record = last_calls_locked();
     }
+    waiting_[static_cast<std::size_t>(number)] = {};
     abort_locked(failure->failed_rank, failure->why);
   });
   throw CommError(call.rank(rank).name, failure->failed_rank, timeline_.now() - call.rank(rank).began,

@@ -109,8 +109,11 @@ private:
   void wait(Call& call, int rank, Nanoseconds deadline, const std::function<bool()>& ready);
   // A failure that ends a wait of a rank: of the group, or another rank that has ended without this call.
   std::optional<Failure> failure_of(const Call& call, int rank) const;
-  // Why a rank still waits at its deadline.
-  Failure delay_of(const Call& call, int rank) const;
+  // Why a rank still waits at its deadline. `seen` are the ranks whose waits have been looked at.
+  Failure delay_of(const Call& call, int rank, std::set<int> seen) const;
+  // The reason that a rank does not do what another one waits for: it waits itself, in some call, or else
+  // `otherwise`.
+  Failure blame(int number, Failure otherwise, std::set<int> seen) const;
   // After a failure: waits until nothing is copied to or from the memory of a rank.
   void leave(Call& call, int rank);
   void take_part(Call& call, int rank);
@@ -125,7 +128,12 @@ private:
   // The lock of the timeline guards what follows.
   Ports ports_;
   std::map<std::pair<std::uint64_t, int>, std::uint64_t>
-      calls_of_;                           // how many a rank of some members has begun
+      calls_of_; // how many a rank of some members has begun
+  struct Waiting {
+    const Call* call = nullptr;
+    int rank = 0;
+  };
+  std::vector<Waiting> waiting_;           // of each rank, the call in which it waits
   std::vector<bool> gone_;                 // ranks whose bodies have ended
   std::vector<int> copies_;                // to and from the memory of each rank, now
   std::vector<Nanoseconds> reduces_until_; // by rank: until when its engine reduces in the background
