@@ -187,4 +187,14 @@ struct Run {
   }
 };
 
+// Sorts offsets that may decrease, for which groups overlap: an emulated GPU reports that two programs write
+// the same row.
+template <class T> void sort_if_emulated(Strided<T, 1>& offsets) {
+  if (!test_device().is_emulated()) return;
+  std::vector<T> sorted;
+  offsets.each([&](auto i) { sorted.push_back(offsets.view(i)); });
+  std::sort(sorted.begin(), sorted.end());
+  offsets.each([&](auto i) { offsets.view(i) = sorted[static_cast<std::size_t>(i)]; });
+}
+
 } // namespace kiln::test
