@@ -7,11 +7,6 @@
 
 namespace kiln::collectives {
 
-double Forecast::hidden_share(const Forecast& serial) const {
-  const Nanoseconds most = std::min(serial.computation, serial.communication);
-  return most > 0 ? static_cast<double>(serial.makespan - makespan) / static_cast<double>(most) : 0;
-}
-
 Forecast forecast(const Schedule& schedule, const LinkModel& link, const StepCost& cost) {
   const std::size_t count = schedule.steps.size(), ranks = static_cast<std::size_t>(schedule.ranks());
   LinkModel exact = link;

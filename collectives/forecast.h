@@ -3,7 +3,6 @@
 //
 //   const Forecast f = forecast(schedule, link, [](const Step& s) { return ...; });
 //   f.makespan;                     // in nanoseconds
-//   f.hidden_share(serial);         // how much of the communication was hidden behind computation
 //
 // The forecast is that of the virtual clock (timeline.h): ranks that execute the schedule on it, and begin at
 // the same time, take exactly the forecast's time if the link has no jitter.
@@ -30,9 +29,6 @@ struct Forecast {
   Nanoseconds makespan = 0;
   // The largest sums of one rank: of its computations and reductions, and of what passes its busier port.
   Nanoseconds computation = 0, communication = 0;
-
-  // (serial - makespan) / min(computation, communication) of the serial schedule; 0 if either is 0.
-  double hidden_share(const Forecast& serial) const;
 };
 
 // What happens if all ranks begin at the time 0, without jitter.

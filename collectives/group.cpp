@@ -3,10 +3,8 @@
 #include <kiln/collectives/group_call.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/copy.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -14,35 +12,12 @@
 namespace kiln::collectives {
 namespace {
 
-// At one time of the virtual clock, what ends comes before what requests a port, and both are in the order of
-// steps. Forecasts (forecast.cpp) have the same order.
-EventOrder when_it_ends(int step, int rank) { return {static_cast<std::uint64_t>(step), rank}; }
+// What requests a port comes after what ends at that time (when_it_ends).
 EventOrder when_it_asks(int step, int rank) {
   return {(std::uint64_t{1} << 32) + static_cast<std::uint64_t>(step), rank};
 }
 
-void copy_between(Device to_device, void* to, Device from_device, const void* from, std::int64_t bytes) {
-  if (bytes == 0) return;
-  if (to_device.is_cpu() && from_device.is_cpu()) {
-    std::memmove(to, from, static_cast<std::size_t>(bytes));
-    return;
-  }
-  kiln::detail::copy_now(to_device.is_cpu() ? from_device : to_device, to, from, bytes,
-                         std::source_location::current());
-}
-
-std::string text_of(const Piece& p) {
-  const std::string chunk = std::to_string(p.chunk.owner) + "." + std::to_string(p.chunk.index);
-  switch (p.kind) {
-  case Piece::Kind::shard: return "shard " + chunk;
-  case Piece::Kind::partial: return "partial " + chunk + " of rank " + std::to_string(p.source);
-  case Piece::Kind::sum: return "sum " + chunk;
-  }
-  return chunk;
-}
-
-constexpr std::size_t most_recorded = 16; // calls of a rank
-constexpr Nanoseconds poll_time = 1000;   // that Work::test takes on the virtual clock
+constexpr Nanoseconds poll_time = 1000; // that Work::test takes on the virtual clock
 
 } // namespace
 
@@ -114,54 +89,12 @@ void Group::run(const std::function<void(int rank)>& body) {
   if (first) std::rethrow_exception(first->what);
 }
 
-// A deadline in the future, or never.
-static Nanoseconds after(Nanoseconds now, Nanoseconds duration) {
-  return duration > never - now ? never : now + duration;
-}
-
 void Group::abort_locked(int failed_rank, const std::string& why) {
   if (!aborted_) aborted_ = Failure{failed_rank, why};
 }
 
 void Group::abort(int failed_rank, const std::string& why) {
   timeline_.change([&] { abort_locked(failed_rank, why); });
-}
-
-void Group::record_begin(int rank, const CallName& name) {
-  auto& list = recorded_[static_cast<std::size_t>(rank)];
-  list.push_back({name, timeline_.now_locked()});
-  if (list.size() > most_recorded) list.pop_front();
-}
-
-void Group::record_end(int rank, const CallName& name, bool failed) {
-  auto& list = recorded_[static_cast<std::size_t>(rank)];
-  const auto at = std::find_if(list.rbegin(), list.rend(), [&](const Recorded& r) {
-    return r.name.sequence == name.sequence && r.name.collective == name.collective && r.ended < 0;
-  });
-  if (at != list.rend()) at->ended = timeline_.now_locked(), at->failed = failed;
-}
-
-std::string Group::last_calls_locked() const {
-  std::string text;
-  for (std::size_t rank = 0; rank < recorded_.size(); ++rank) {
-    text += "rank " + std::to_string(rank) + (gone_[rank] ? " (ended)" : "") + ":";
-    if (recorded_[rank].empty()) text += " no calls";
-    for (const Recorded& r : recorded_[rank]) {
-      text += " " + r.name.text() + " ";
-      text += r.ended < 0 ? "since " + std::to_string(r.began / 1000) + " us"
-                          : (r.failed ? "failed after " : "took ") +
-                                std::to_string((r.ended - r.began) / 1000) + " us";
-      text += ";";
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-std::string Group::last_calls() {
-  std::string text;
-  timeline_.change([&] { text = last_calls_locked(); });
-  return text;
 }
 
 void Group::trace(const Call& call, int step, Nanoseconds begin, Nanoseconds end) {
@@ -300,70 +233,6 @@ void Group::end(const std::shared_ptr<Call>& call, int step) {
   }
 }
 
-std::optional<Group::Failure> Group::failure_of(const Call& call, int rank) const {
-  if (aborted_) return aborted_;
-  for (int other = 0; other < call.size(); ++other)
-    if (const int number = call.in_group(other);
-        other != rank && gone_[static_cast<std::size_t>(number)] && !call.rank(other).begun)
-      return Failure{number, "rank " + std::to_string(number) + " has ended without this call"};
-  return std::nullopt;
-}
-
-Group::Failure Group::blame(int number, Failure otherwise, std::set<int> seen) const {
-  const Waiting& its = waiting_[static_cast<std::size_t>(number)];
-  if (!its.call || !seen.insert(number).second) return otherwise;
-  return delay_of(*its.call, its.rank, std::move(seen));
-}
-
-Group::Failure Group::delay_of(const Call& call, int rank, std::set<int> seen) const {
-  std::vector<int> absent;
-  for (int other = 0; other < call.size(); ++other)
-    if (!call.rank(other).begun) absent.push_back(call.in_group(other));
-  if (!absent.empty()) {
-    std::string who;
-    for (int other : absent)
-      who += (who.empty() ? "rank " : ", ") + std::to_string(other);
-    who += (absent.size() == 1 ? " has" : " have") + std::string(" not begun ") + call.name.text();
-    // Several ranks may be late because of one.
-    std::optional<Failure> reason;
-    for (int other : absent) {
-      const Failure f = blame(other, {other, who}, seen);
-      if (reason && reason->failed_rank != f.failed_rank) return {-1, who};
-      if (!reason || f.why != who) reason = f;
-    }
-    return *reason;
-  }
-  // The first step that could run, of those for which the rank waits, directly or not.
-  const std::size_t count = call.schedule.steps.size();
-  std::vector<bool> needed(count);
-  for (std::size_t i = count; i-- > 0;) {
-    const Step& s = call.step(static_cast<int>(i));
-    if (call.ended[i]) continue;
-    if (s.rank == rank || (s.kind == Step::Kind::put && s.to == rank)) needed[i] = true;
-    if (!needed[i]) continue;
-    for (int before : s.after)
-      needed[static_cast<std::size_t>(before)] = true;
-    if (s.kind != Step::Kind::put) // what its rank computes before
-      for (std::size_t j = 0; j < i; ++j)
-        if (const Step& t = call.step(static_cast<int>(j)); t.rank == s.rank && t.kind != Step::Kind::put)
-          needed[j] = true;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!needed[i] || call.ended[i] || call.missing[i] > 0) continue;
-    const Step& s = call.step(static_cast<int>(i));
-    const std::string who = "rank " + std::to_string(call.in_group(s.rank));
-    if (s.kind == Step::Kind::put)
-      return {-1, "what " + who + " sends to rank " + std::to_string(call.in_group(s.to)) + " (" +
-                      text_of(s.piece) + ") has not arrived"};
-    const int number = call.in_group(s.rank);
-    return blame(
-        number,
-        {number, who + " has not ended its computation of " + text_of(s.piece) + " in " + call.name.text()},
-        std::move(seen));
-  }
-  return {-1, "nothing has happened"};
-}
-
 void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function<bool()>& ready) {
   const int number = call.in_group(rank);
   std::optional<Failure> failure;
@@ -467,80 +336,6 @@ void Group::compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds
     }
     timeline_.change([&] { end(call, step); });
   }
-}
-
-void Group::open_window(const void* memory) {
-  timeline_.change([&] { windows_.insert(memory); });
-}
-
-void Group::close_window(int rank, const void* memory) {
-  timeline_.change([&] { windows_.erase(memory); });
-  timeline_.wait([&] { return copies_[static_cast<std::size_t>(rank)] == 0; });
-}
-
-void Group::put(const CallName& name, int from, int to, const Window& window, std::int64_t offset,
-                const void* source, std::int64_t bytes) {
-  const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
-  const Nanoseconds began = timeline_.now();
-  const auto arrived = std::make_shared<bool>(false);
-  const auto failure = [&]() -> std::optional<Failure> {
-    if (aborted_) return aborted_;
-    if (!windows_.count(window.memory))
-      return Failure{to, "rank " + std::to_string(to) + " has ended, or has released its symmetric memory"};
-    return std::nullopt;
-  };
-  timeline_.change([&] {
-    if (failure()) return;
-    const Passage p = ports_.pass(from, to, bytes, timeline_.now_locked());
-    timeline_.at_locked(p.arrival, when_it_ends(0, from),
-                        {.begins =
-                             [this, f, t, window] {
-                               const bool there = !aborted_ && windows_.count(window.memory) && !gone_[f];
-                               if (there) ++copies_[f], ++copies_[t];
-                               return there;
-                             },
-                         .work =
-                             [=, this] {
-                               copy_between(device(to), static_cast<char*>(window.memory) + offset,
-                                            device(from), source, bytes);
-                             },
-                         .done =
-                             [this, f, t, window, arrived] {
-                               --copies_[f], --copies_[t];
-                               ++*window.signal;
-                               *arrived = true;
-                             }});
-  });
-  std::optional<Failure> failed;
-  timeline_.wait([&] {
-    if (!*arrived && copies_[f] == 0) failed = failure();
-    return *arrived || failed;
-  });
-  if (*arrived) return;
-  abort(failed->failed_rank, failed->why);
-  throw CommError(name, failed->failed_rank, timeline_.now() - began,
-                  "rank " + std::to_string(from) + " sends: " + failed->why, {});
-}
-
-void Group::wait_signal(const CallName& name, int rank, int from, const std::uint64_t* signal,
-                        std::uint64_t value, Nanoseconds deadline) {
-  const Nanoseconds began = timeline_.now();
-  if (deadline == 0) deadline = options_.deadline;
-  std::optional<Failure> failure;
-  const WaitEnd end = timeline_.wait(
-      [&] {
-        if (*signal >= value) return true;
-        failure = aborted_;
-        if (!failure && gone_[static_cast<std::size_t>(from)])
-          failure = Failure{from, "rank " + std::to_string(from) + " has ended without this signal"};
-        return failure.has_value();
-      },
-      after(timeline_.now(), deadline));
-  if (end == WaitEnd::ready && !failure) return;
-  if (!failure) failure = Failure{from, "rank " + std::to_string(from) + " has not sent the signal"};
-  abort(failure->failed_rank, failure->why);
-  throw CommError(name, failure->failed_rank, timeline_.now() - began,
-                  "rank " + std::to_string(rank) + " waits: " + failure->why, last_calls());
 }
 
 } // namespace kiln::collectives

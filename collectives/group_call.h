@@ -1,4 +1,4 @@
-// Defines the state of a call that the ranks of a Group execute together.
+// Defines the state of a call that the ranks of a Group execute together, and what the files of Group share.
 #pragma once
 
 #include <kiln/collectives/group.h>
@@ -45,5 +45,18 @@ public:
   std::vector<Nanoseconds> begins;         // of each step, once it has begun
   std::vector<Rank> ranks;
 };
+
+// The name of a piece in errors and traces: "shard 1.0".
+std::string text_of(const Piece& piece);
+// Copies between the memories of two ranks, and returns when that is done.
+void copy_between(Device to_device, void* to, Device from_device, const void* from, std::int64_t bytes);
+
+// At one time of the virtual clock, what ends comes before what requests a port, and both are in the order of
+// steps. Forecasts (forecast.cpp) have the same order.
+inline EventOrder when_it_ends(int step, int rank) { return {static_cast<std::uint64_t>(step), rank}; }
+// A deadline in the future, or never.
+inline Nanoseconds after(Nanoseconds now, Nanoseconds duration) {
+  return duration > never - now ? never : now + duration;
+}
 
 } // namespace kiln::collectives
