@@ -1,4 +1,5 @@
 // Implements the collectives of communicators: each of them builds a schedule and says where its pieces are.
+#include <kiln/collectives/arrays.h>
 #include <kiln/collectives/communicator.h>
 #include <kiln/collectives/gather_numbers.h>
 
@@ -29,24 +30,11 @@ Block block_of(const Checks& check, const Argument& argument) {
   const Array& a = argument.array;
   check.that(a.rank > 0 || a.data, (std::string(argument.name) + " is not given; pass a tensor").c_str());
   check.rank_at_least(argument, 1);
-  std::int64_t stride = 1, elements = 1;
-  bool contiguous = true;
-  for (int axis = a.rank; axis-- > 0;) {
-    if (a.extents[axis] != 1 && a.strides[axis] != stride) contiguous = false;
-    stride *= a.extents[axis];
-    if (axis > 0) elements *= a.extents[axis];
-  }
-  check.that(contiguous || a.size() == 0,
-             (std::string(argument.name) + " is not contiguous; copy it to a contiguous tensor").c_str());
+  check_contiguous(check, argument);
+  std::int64_t elements = 1;
+  for (int axis = 1; axis < a.rank; ++axis)
+    elements *= a.extents[axis];
   return {static_cast<char*>(a.data), a.dtype, a.extents[0], elements, elements * size_of(a.dtype)};
-}
-
-Array array_of(void* data, DType dtype, std::initializer_list<std::int64_t> extents,
-               std::initializer_list<std::int64_t> strides) {
-  Array a{data, dtype, false, static_cast<int>(extents.size())};
-  std::copy(extents.begin(), extents.end(), a.extents);
-  std::copy(strides.begin(), strides.end(), a.strides);
-  return a;
 }
 
 void check_rank(const Checks& check, const char* name, int rank, int size) {
@@ -159,10 +147,11 @@ struct Sum {
   void run(const Step& step, Stream& on) const {
     const Chunk c = step.piece.chunk;
     const std::int64_t n = shards.rows(c).count();
-    const Input own(array_of(x + first(c) * element_bytes, dtype, {1, n}, {n, 1}));
-    const Input others(
-        array_of(slots + in_slot(c) * element_bytes, dtype, {size - 1, 1, n}, {slot_elements, n, 1}));
-    const Output out(array_of(result(c), dtype, {1, n}, {n, 1}));
+    const Input own(contiguous_array(x + first(c) * element_bytes, dtype, {1, n}));
+    Array slots_of_chunk = contiguous_array(slots + in_slot(c) * element_bytes, dtype, {size - 1, 1, n});
+    slots_of_chunk.strides[0] = slot_elements;
+    const Input others(slots_of_chunk);
+    const Output out(contiguous_array(result(c), dtype, {1, n}));
     reduce_in_order(StreamAt(on, stream.site), {own, others, out, rank, reduction});
     on.synchronize();
   }

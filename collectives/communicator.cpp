@@ -1,6 +1,7 @@
 // Implements the calls of communicators that are no collectives of tensors.
 #include <kiln/collectives/communicator.h>
 
+#include <kiln/collectives/arrays.h>
 #include <kiln/collectives/gather_numbers.h>
 #include <kiln/collectives/symmetric_memory.h>
 #include <kiln/jit/runtime/copy.h>
@@ -55,10 +56,7 @@ std::unique_ptr<SymmetricMemory> Communicator::symmetric_memory(std::int64_t byt
 void Communicator::check_replicas(At stream, const Input& x_, const std::string& tag) {
   const ops::detail::Checks check("Communicator::check_replicas", stream);
   const ops::Array& x = x_.array();
-  std::int64_t stride = 1;
-  for (int axis = x.rank; axis-- > 0; stride *= x.extents[axis])
-    check.that(x.extents[axis] == 1 || x.strides[axis] == stride || x.size() == 0,
-               "x is not contiguous; copy it to a contiguous tensor");
+  check_contiguous(check, {"x", x});
   const std::int64_t bytes = x.size() * size_of(x.dtype);
   std::vector<unsigned char> host(static_cast<std::size_t>(bytes));
   copy(stream.stream, host.data(), x.data, bytes);

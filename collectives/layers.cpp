@@ -1,6 +1,7 @@
 // Implements the linear layers of tensor parallelism on products that overlap.
 #include <kiln/collectives/layers.h>
 
+#include <kiln/collectives/arrays.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/ops/detail/checks.h>
@@ -17,27 +18,11 @@ namespace {
 using ops::Array, ops::Input, ops::Output;
 using ops::detail::Checks, ops::detail::StreamAt;
 
-Array contiguous(void* data, DType dtype, std::initializer_list<std::int64_t> extents) {
-  Array a{data, dtype, false, static_cast<int>(extents.size())};
-  std::copy(extents.begin(), extents.end(), a.extents);
-  std::int64_t stride = 1;
-  for (int axis = a.rank; axis-- > 0; stride *= a.extents[axis])
-    a.strides[axis] = stride;
-  return a;
-}
-
 Input transposed(const Output& x) {
   Array a = x.array();
   std::swap(a.extents[0], a.extents[1]);
   std::swap(a.strides[0], a.strides[1]);
   return Input(a);
-}
-
-// The columns or rows of a matrix, `axis` being 1 or 0, or the elements of a vector.
-Array part_of(Array a, int axis, Rows range) {
-  a.data = static_cast<char*>(a.data) + range.begin * a.strides[axis] * size_of(a.dtype);
-  a.extents[axis] = range.count();
-  return a;
 }
 
 // Copies a matrix whose elements may lie anywhere. Memory of devices is copied by rows.
@@ -89,7 +74,7 @@ Output LayerMemory::tensor(StreamAt stream, DType dtype, std::initializer_list<s
     buffer_ = Buffer();
     buffer_ = Buffer(device_, bytes);
   }
-  return Output(contiguous(buffer_.data(), dtype, extents));
+  return Output(contiguous_array(buffer_.data(), dtype, extents));
 }
 
 // ---- the shard ----
@@ -130,9 +115,9 @@ ParallelLinear::ParallelLinear(TensorParallel& tp, LinearShape shape, Divided di
                      out = columns ? own : shape_.out, element = size_of(shape_.dtype);
   const std::int64_t weight_bytes = (in * out * element + 255) / 256 * 256;
   memory_ = Buffer(tp.communicator().device(), weight_bytes + out * element + 256);
-  weight_ = Output(contiguous(memory_.data(), shape_.dtype, {in, out}));
+  weight_ = Output(contiguous_array(memory_.data(), shape_.dtype, {in, out}));
   if (shape_.bias)
-    bias_ = Output(contiguous(static_cast<char*>(memory_.data()) + weight_bytes, shape_.dtype, {out}));
+    bias_ = Output(contiguous_array(static_cast<char*>(memory_.data()) + weight_bytes, shape_.dtype, {out}));
 }
 
 Rows ParallelLinear::range_of(int part, int rank) const {
@@ -204,7 +189,8 @@ void ParallelLinear::save_full(StreamAt stream, const Output& weight, const Outp
       elements.push_back(own_features(r) * per_feature);
     const std::int64_t count = std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
     const Output all = gathered_.tensor(stream, shape_.dtype, {count});
-    const Input mine(contiguous(own.data, shape_.dtype, {elements[static_cast<std::size_t>(comm.rank())]}));
+    const Input mine(
+        contiguous_array(own.data, shape_.dtype, {elements[static_cast<std::size_t>(comm.rank())]}));
     comm.all_gather(stream, mine, all, {.tag = shape_.tag, .rows = elements});
     return static_cast<char*>(all.array().data);
   };
@@ -212,8 +198,8 @@ void ParallelLinear::save_full(StreamAt stream, const Output& weight, const Outp
   const char* next = gather(weight_.array(), per_feature);
   for (int r = 0; r < comm.size(); ++r) {
     const std::int64_t count = own_features(r);
-    const Array shard = contiguous(const_cast<char*>(next), shape_.dtype,
-                                   {columns ? shape_.in : count, columns ? count : shape_.out});
+    const Array shard = contiguous_array(const_cast<char*>(next), shape_.dtype,
+                                         {columns ? shape_.in : count, columns ? count : shape_.out});
     each_part(r, [&](Rows whole, Rows own) {
       const int axis = columns ? 1 : 0;
       copy_matrix(check, stream, part_of(weight.array(), axis, whole), part_of(shard, axis, own));
@@ -225,7 +211,7 @@ void ParallelLinear::save_full(StreamAt stream, const Output& weight, const Outp
     next = gather(bias_.array(), 1);
     for (int r = 0; r < comm.size(); ++r) {
       const std::int64_t count = own_features(r);
-      const Array shard = contiguous(const_cast<char*>(next), shape_.dtype, {count});
+      const Array shard = contiguous_array(const_cast<char*>(next), shape_.dtype, {count});
       each_part(r, [&](Rows whole, Rows own) {
         copy_matrix(check, stream, as_row(part_of(bias.array(), 0, whole)), as_row(part_of(shard, 0, own)));
       });

@@ -1,6 +1,7 @@
 // Implements products that are computed chunk by chunk while other chunks are sent.
 #include <kiln/collectives/tensor_parallel.h>
 
+#include <kiln/collectives/arrays.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/workspace.h>
@@ -16,13 +17,6 @@ namespace {
 using ops::Array, ops::Input, ops::Output;
 using ops::detail::Argument, ops::detail::Checks, ops::detail::Workspace;
 
-// The rows from `begin` to `end` of a matrix.
-Array rows_of(Array a, Rows rows) {
-  a.data = static_cast<char*>(a.data) + rows.begin * a.strides[0] * size_of(a.dtype);
-  a.extents[0] = rows.count();
-  return a;
-}
-
 const char* call_name(ProductKind kind) {
   switch (kind) {
   case ProductKind::gather_matmul: return "TensorParallel::gather_matmul";
@@ -30,13 +24,6 @@ const char* call_name(ProductKind kind) {
   case ProductKind::matmul_all_reduce: return "TensorParallel::matmul_all_reduce";
   }
   return "";
-}
-
-void check_rows(const Checks& check, const Argument& argument) {
-  const Array& a = argument.array;
-  check.that(a.size() == 0 || ((a.extents[1] == 1 || a.strides[1] == 1) &&
-                               (a.extents[0] == 1 || a.strides[0] == a.extents[1])),
-             (std::string(argument.name) + " is not contiguous; copy it to a contiguous tensor").c_str());
 }
 
 } // namespace
@@ -83,7 +70,7 @@ public:
       check.equal("gathered's columns and a's columns", gathered_.extents[1], a_.extents[1]);
       check.that(gathered_.dtype == a_.dtype, "gathered and a have different dtypes");
       check.that(!options.residual.given(), "gather_matmul has no residual; add it after the product");
-      check_rows(check, {"a", a_}), check_rows(check, {"gathered", gathered_});
+      check_contiguous(check, {"a", a_}), check_contiguous(check, {"gathered", gathered_});
       check.apart({"gathered", gathered_}, {"c", c_});
       check.apart({"gathered", gathered_}, {"b", b_});
       if (!owns_place()) check.apart({"gathered", gathered_}, {"a", a_});
@@ -93,10 +80,10 @@ public:
                   c_.extents[0], kind == ProductKind::matmul_all_reduce ? rows : own);
       check.that(options.activation == ops::Activation::none,
                  "only gather_matmul has an activation; apply it to the sum");
-      check_rows(check, {"c", c_});
+      check_contiguous(check, {"c", c_});
       if (options.residual.given()) {
         check.same_extents({"residual", options.residual.array()}, {"c", c_});
-        check_rows(check, {"residual", options.residual.array()});
+        check_contiguous(check, {"residual", options.residual.array()});
       }
       if (options.residual.given()) check.apart_or_same({"c", c_}, {"residual", options.residual.array()});
     }
@@ -153,9 +140,9 @@ public:
 private:
   bool gathers() const { return shape_.kind == ProductKind::gather_matmul; }
   bool every_rank_has_sums() const { return shape_.kind == ProductKind::matmul_all_reduce; }
-  bool owns_place() const { return a_.data == rows_of(gathered_, shape_.shards.rows(comm_.rank())).data; }
+  bool owns_place() const { return a_.data == part_of(gathered_, 0, shape_.shards.rows(comm_.rank())).data; }
   void copy_own_rows() {
-    const Array place = rows_of(gathered_, shape_.shards.rows(comm_.rank()));
+    const Array place = part_of(gathered_, 0, shape_.shards.rows(comm_.rank()));
     copy(stream_.stream, place.data, a_.data, a_.size() * size_of(a_.dtype));
   }
 
@@ -192,11 +179,11 @@ private:
 
   void* place(const Piece& p) const {
     switch (p.kind) {
-    case Piece::Kind::shard: return rows_of(gathered_, chunks_.rows(p.chunk)).data;
-    case Piece::Kind::sum: return rows_of(c_, rows_in_c(p.chunk)).data;
+    case Piece::Kind::shard: return part_of(gathered_, 0, chunks_.rows(p.chunk)).data;
+    case Piece::Kind::sum: return part_of(c_, 0, rows_in_c(p.chunk)).data;
     case Piece::Kind::partial: break;
     }
-    if (p.source == comm_.rank()) return rows_of(partial_, chunks_.rows(p.chunk)).data;
+    if (p.source == comm_.rank()) return part_of(partial_, 0, chunks_.rows(p.chunk)).data;
     const std::int64_t slot = p.source < comm_.rank() ? p.source : p.source - 1;
     return static_cast<char*>(slots_.data) +
            (slot * slots_.strides[0] + row_in_slot(p.chunk) * shape_.n) * size_of(shape_.partial);
@@ -206,7 +193,7 @@ private:
     ops::MatmulOptions options{.batch_invariant = true};
     options.whole_columns = options_.whole_columns;
     if (epilogue) options.activation = options_.activation, options.bias = options_.bias;
-    ops::matmul(stream_, Input(rows_of(a, rows)), Input(b_), Output(rows_of(c, rows)), options);
+    ops::matmul(stream_, Input(part_of(a, 0, rows)), Input(b_), Output(part_of(c, 0, rows)), options);
   }
 
   void run(const Step& step) {
@@ -227,11 +214,11 @@ private:
     Array others = slots_;
     others.data = static_cast<char*>(slots_.data) + row_in_slot(chunk) * shape_.n * size_of(shape_.partial);
     others.extents[1] = to.count();
-    const Input own(rows_of(partial_, chunks_.rows(chunk))), sent(others);
-    const Output c(rows_of(c_, to));
+    const Input own(part_of(partial_, 0, chunks_.rows(chunk))), sent(others);
+    const Output c(part_of(c_, 0, to));
     ReduceArguments arguments{own, sent, c, comm_.rank()};
     arguments.bias = options_.bias;
-    if (options_.residual.given()) arguments.residual = Input(rows_of(options_.residual.array(), to));
+    if (options_.residual.given()) arguments.residual = Input(part_of(options_.residual.array(), 0, to));
     reduce_in_order(stream_, arguments);
   }
 
