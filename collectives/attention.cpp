@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/ops/attention.h>
 #include <kiln/ops/attention_backward.h>
+#include <kiln/ops/decode.h>
 #include <kiln/ops/rotary.h>
 
 #include <utility>
@@ -69,24 +70,55 @@ Array ParallelAttention::heads_of(const Output& matrix, std::int64_t first, std:
   return a;
 }
 
-void ParallelAttention::forward(ops::detail::StreamAt stream, Tokens tokens, const Input& x, const Output& y,
-                                const Input& residual) {
+ParallelAttention::Heads ParallelAttention::project(ops::detail::StreamAt stream, Tokens tokens,
+                                                    const Input& x, const ForwardOptions& options) {
   tokens_ = tokens;
   const std::int64_t own = own_heads(), keys = own_kv_heads();
   projected_ =
       projected_memory_.tensor(stream, shape_.dtype, {tokens.all(), (own + 2 * keys) * shape_.head_size});
   attended_ = attended_memory_.tensor(stream, shape_.dtype, {tokens.all(), own * shape_.head_size});
+  qkv_.forward(stream, x, projected_, {.sequence_parallel = options.sequence_parallel});
+  return {heads_of(projected_, 0, own), heads_of(projected_, own, keys),
+          heads_of(projected_, own + keys, keys), heads_of(attended_, 0, own)};
+}
+
+void ParallelAttention::rotate(ops::detail::StreamAt stream, const Heads& heads) const {
+  if (!shape_.rotary) return;
+  for (const Array& part : {heads.q, heads.k})
+    ops::rotary(stream, Input(part), Output(part), *shape_.rotary);
+}
+
+void ParallelAttention::forward(ops::detail::StreamAt stream, Tokens tokens, const Input& x, const Output& y,
+                                const ForwardOptions& options) {
+  const Heads heads = project(stream, tokens, x, options);
   const DType of_lse = shape_.dtype == DType::F64 ? DType::F64 : DType::F32;
-  lse_ = lse_memory_.tensor(stream, of_lse, {tokens.sequences, own, tokens.length});
-  qkv_.forward(stream, x, projected_);
-  const Array q = heads_of(projected_, 0, own), k = heads_of(projected_, own, keys),
-              v = heads_of(projected_, own + keys, keys);
-  if (shape_.rotary)
-    for (const Array& heads : {q, k})
-      ops::rotary(stream, Input(heads), Output(heads), *shape_.rotary);
-  ops::attention(stream, Input(q), Input(k), Input(v), Output(heads_of(attended_, 0, own)),
+  lse_ = lse_memory_.tensor(stream, of_lse, {tokens.sequences, own_heads(), tokens.length});
+  rotate(stream, heads);
+  ops::attention(stream, Input(heads.q), Input(heads.k), Input(heads.v), Output(heads.attended),
                  {.causal = shape_.causal, .lse = lse_});
-  out_.forward(stream, Input(attended_.array()), y, residual);
+  out_.forward(stream, Input(attended_.array()), y, options);
+  if (options.sequence_parallel.value_or(shape_.sequence_parallel) != shape_.sequence_parallel)
+    projected_ = {};
+}
+
+void ParallelAttention::forward_cached(ops::detail::StreamAt stream, Tokens tokens, const Input& x,
+                                       const Output& y, const Cache& cache, const ForwardOptions& options) {
+  const Heads heads = project(stream, tokens, x, options);
+  const Input q(heads.q), k(heads.k), v(heads.v);
+  const Output attended(heads.attended);
+  if (cache.empty) {
+    rotate(stream, heads);
+    ops::cache_append(stream, k, v, cache.lengths, cache.cache);
+    ops::attention(stream, q, k, v, attended, {.causal = shape_.causal});
+  } else {
+    ops::AppendOptions append;
+    if (shape_.rotary) append = {.rotary = shape_.rotary, .q = q, .rotated_q = Output(heads.q)};
+    ops::cache_append(stream, k, v, cache.lengths, cache.cache, append);
+    ops::attention_decode(stream, q, cache.cache, cache.lengths, attended,
+                          {.appended = tokens.length, .causal = shape_.causal});
+  }
+  out_.forward(stream, Input(attended_.array()), y, options);
+  projected_ = {};
 }
 
 void ParallelAttention::backward(ops::detail::StreamAt stream, const Input& x, const Input& dy,

@@ -25,6 +25,7 @@ std::string ProductShape::text() const {
       std::string(name_of(kind)) + " " + rows + " x " + std::to_string(n) + " x " + std::to_string(k);
   for (DType d : {a, partial, c})
     text += " " + std::string(name(d));
+  if (norm) text += " norm";
   return text;
 }
 
@@ -79,6 +80,7 @@ Schedule schedule_of(const ProductShape& shape, const Candidate& candidate) {
   const RowBytes bytes{.shard = shape.k * size_of(shape.a),
                        .partial = shape.n * size_of(shape.partial),
                        .sum = shape.n * size_of(shape.c)};
+  const ScheduleOptions options{.uses_sums = shape.norm};
   const auto is = [&](const char* name) { return candidate.schedule == name; };
   switch (shape.kind) {
   case ProductKind::gather_matmul:
@@ -91,9 +93,9 @@ Schedule schedule_of(const ProductShape& shape, const Candidate& candidate) {
     if (is("direct")) return direct_scatter(chunks, bytes);
     break;
   case ProductKind::matmul_all_reduce:
-    if (is("serial")) return serial_all_reduce(chunks, bytes);
-    if (is("two_shot")) return two_shot_all_reduce(chunks, bytes);
-    if (is("one_shot")) return one_shot_all_reduce(chunks, bytes);
+    if (is("serial")) return serial_all_reduce(chunks, bytes, options);
+    if (is("two_shot")) return two_shot_all_reduce(chunks, bytes, options);
+    if (is("one_shot")) return one_shot_all_reduce(chunks, bytes, options);
     break;
   }
   throw UserError(std::string(name_of(shape.kind)) + " has no schedule \"" + candidate.schedule + "\"");
@@ -104,8 +106,10 @@ StepCost cost_of(const ProductShape& shape, const ComputeModel& machine, const S
       [shape, machine, rows_of = Schedule{schedule.name, schedule.exchange, schedule.shards}](const Step& s) {
         const std::int64_t rows = rows_of.rows(s).count();
         if (s.kind == Step::Kind::reduce)
-          return machine.pass(rows * shape.n *
-                              (shape.shards.ranks() * size_of(shape.partial) + size_of(shape.c)));
+          return machine.pass(
+              rows * shape.n *
+              (shape.shards.ranks() * size_of(shape.partial) + (shape.norm ? 3 : 1) * size_of(shape.c)));
+        if (s.piece.kind == Piece::Kind::sum) return machine.pass(2 * rows * shape.n * size_of(shape.c));
         return machine.product(rows, shape.n, shape.k, size_of(shape.a));
       };
 }

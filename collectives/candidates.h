@@ -27,6 +27,7 @@ struct ProductShape {
   DType a = DType::F32;       // what is gathered
   DType partial = DType::F32; // in which what ranks contribute is sent
   DType c = DType::F32;       // the result
+  bool norm = false;          // the result is normalised, too
   std::string text() const;   // gather_matmul 512+512 x 4096 x 1024 bf16 f32 bf16: the same on all ranks
 };
 

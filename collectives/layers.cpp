@@ -7,6 +7,7 @@
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/matmul_backward.h>
+#include <kiln/ops/norm.h>
 
 #include <cstring>
 #include <numeric>
@@ -255,9 +256,13 @@ void ColumnParallelLinear::add_replicas(StreamAt stream, const Output& dweight, 
   }
 }
 
-void ColumnParallelLinear::forward(StreamAt stream, const Input& x, const Output& y) {
+void ColumnParallelLinear::forward(StreamAt stream, const Input& x, const Output& y,
+                                   const ForwardOptions& call) {
+  Checks("ColumnParallelLinear::forward", stream)
+      .that(!call.residual.given() && !call.norm.y.given(),
+            "a column-parallel layer has no residual and no norm; pass them to the row-parallel one");
   const Input bias = bias_.given() ? Input(bias_.array()) : Input();
-  if (!shape_.sequence_parallel || tp_.communicator().size() == 1) {
+  if (!call.sequence_parallel.value_or(shape_.sequence_parallel) || tp_.communicator().size() == 1) {
     ops::MatmulOptions options{.activation = shape_.activation, .bias = bias, .batch_invariant = true};
     options.whole_columns = shape_.out;
     return ops::matmul(stream, x, Input(weight_.array()), y, options);
@@ -308,16 +313,23 @@ RowParallelLinear::RowParallelLinear(TensorParallel& tp, LinearShape shape)
         "RowParallelLinear: only a column-parallel layer has an activation; apply it to the result");
 }
 
-void RowParallelLinear::forward(StreamAt stream, const Input& x, const Output& y, const Input& residual) {
+void RowParallelLinear::forward(StreamAt stream, const Input& x, const Output& y,
+                                const ForwardOptions& call) {
   const Input bias = bias_.given() ? Input(bias_.array()) : Input();
   if (tp_.communicator().size() == 1) {
     ops::matmul(stream, x, Input(weight_.array()), y,
-                {.bias = bias, .residual = residual, .batch_invariant = true});
+                {.bias = bias, .residual = call.residual, .batch_invariant = true});
+    if (call.norm.y.given())
+      ops::rmsnorm(stream, Input(y.array()), call.norm.gamma, call.norm.y,
+                   {.eps = call.norm.eps, .batch_invariant = true});
     return;
   }
-  const ParallelMatmulOptions options{
-      .bias = bias, .residual = residual, .whole_depth = shape_.in, .tag = shape_.tag};
-  if (shape_.sequence_parallel)
+  const ParallelMatmulOptions options{.bias = bias,
+                                      .residual = call.residual,
+                                      .norm = call.norm,
+                                      .whole_depth = shape_.in,
+                                      .tag = shape_.tag};
+  if (call.sequence_parallel.value_or(shape_.sequence_parallel))
     tp_.matmul_reduce_scatter(stream, x, Input(weight_.array()), y, options);
   else
     tp_.matmul_all_reduce(stream, x, Input(weight_.array()), y, options);

@@ -32,6 +32,7 @@
 #include <kiln/jit/runtime/buffer.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,14 @@ struct LinearShape {
   std::vector<ColumnPart> parts = {};
   std::int64_t unit = 1; // the ranks get multiples of so many features, such as the size of a head
   std::string tag = {};
+};
+
+struct ForwardOptions {
+  ops::Input residual = {}; // of layers that end with a sum over ranks, with the extents of y: is added to it
+  NormOfSum norm = {};      // of the same layers: normalises y, too
+  // For this call, instead of what the layer's shape says. Without sequence parallelism, few tokens take one
+  // exchange for each pair of layers instead of two. There is no backward for such a call.
+  std::optional<bool> sequence_parallel = {};
 };
 
 // Memory for tensors of one layer, which grows.
@@ -125,7 +134,8 @@ public:
   ColumnParallelLinear(TensorParallel& tp, LinearShape shape);
   // y [rows, own out] = activation(x weight + bias); x [own rows, in], or [rows, in] without sequence
   // parallelism.
-  void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y);
+  void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y,
+               const ForwardOptions& options = {});
   // Computes dx (with the extents of x), dweight (of weight()) and dbias (of bias()) from dy [rows, own out],
   // and overwrites them. dweight and dbias may be {}. With sequence parallelism, x is gathered again while dx
   // is computed.
@@ -143,7 +153,7 @@ public:
   // y [own rows, out] = sum over ranks of x weight, plus bias and residual, which are optional; x [rows,
   // own in]. Without sequence parallelism y and residual are [rows, out].
   void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y,
-               const ops::Input& residual = {});
+               const ForwardOptions& options = {});
   // Computes dx [rows, own in], dweight (with the extents of weight()) and dbias (of bias()) from dy, which
   // has the extents of y, and overwrites them. dweight and dbias may be {}.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,

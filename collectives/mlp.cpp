@@ -45,18 +45,19 @@ void ParallelMlp::load_full(ops::detail::StreamAt stream, const Input& up, const
 }
 
 void ParallelMlp::forward(ops::detail::StreamAt stream, std::int64_t rows, const Input& x, const Output& y,
-                          const Input& residual) {
+                          const ForwardOptions& options) {
   const std::int64_t own = down_.features().count();
   hidden_ = hidden_memory_.tensor(stream, shape_.dtype, {rows, shape_.gated ? 2 * own : own});
   active_ = active_memory_.tensor(stream, shape_.dtype, {rows, own});
-  up_.forward(stream, x, hidden_);
+  up_.forward(stream, x, hidden_, {.sequence_parallel = options.sequence_parallel});
   const Array hidden = hidden_.array();
   if (shape_.gated)
     ops::activation_mul(stream, Input(columns_of(hidden, 0)), Input(columns_of(hidden, 1)), active_,
                         shape_.activation);
   else
     ops::activation(stream, Input(hidden), active_, shape_.activation);
-  down_.forward(stream, Input(active_.array()), y, residual);
+  down_.forward(stream, Input(active_.array()), y, options);
+  if (options.sequence_parallel.value_or(shape_.sequence_parallel) != shape_.sequence_parallel) hidden_ = {};
 }
 
 void ParallelMlp::backward(ops::detail::StreamAt stream, const Input& x, const Input& dy, const Output& dx,

@@ -2,10 +2,10 @@
 //
 //   ParallelMlp mlp(tp, {.width = 4096, .hidden = 14336, .dtype = DType::BF16});        // SwiGLU
 //   mlp.load_full(stream, gate_and_up, down);     // [4096, 2 * 14336] and [14336, 4096]
-//   mlp.forward(stream, rows, x, y, residual);    // y = down(silu(gate(x)) * up(x)) + residual
+//   mlp.forward(stream, rows, x, y, {.residual = r}); // y = down(silu(gate(x)) * up(x)) + r
 //
 // A gated MLP (the default) computes act(x gate) * (x up), a plain one act(x up). The features between the
-// two layers are divided among the ranks. x, y and residual are [rows, width], where `rows` is the number of
+// two layers are divided among the ranks. x, y and the residual are [rows, width], where `rows` is the number of
 // rows of all ranks; with sequence parallelism, each rank passes its own rows only.
 #pragma once
 
@@ -36,13 +36,14 @@ public:
   void load_full(ops::detail::StreamAt stream, const ops::Input& up, const ops::Input& down);
 
   void forward(ops::detail::StreamAt stream, std::int64_t rows, const ops::Input& x, const ops::Output& y,
-               const ops::Input& residual = {});
+               const ForwardOptions& options = {});
 
   struct Gradients { // this rank's parts; {} leaves one out
     ops::Output up = {}, up_bias = {}, down = {}, down_bias = {};
   };
   // Computes the gradients of x and of the weights for the last forward call, whose activations are kept
-  // until the next one, and overwrites them. Pass the x of that call. UserError without a forward.
+  // until the next one, and overwrites them. Pass the x of that call. UserError without a forward, or if
+  // options.sequence_parallel of that call was given and is not that of the layer.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
                 const ops::Output& dx, const Gradients& gradients);
 
@@ -51,7 +52,7 @@ private:
   ColumnParallelLinear up_;
   RowParallelLinear down_;
   LayerMemory hidden_memory_, active_memory_, gradient_memory_, active_gradient_memory_;
-  ops::Output hidden_, active_; // of the last forward
+  ops::Output hidden_, active_; // of the last forward that backward can use
 };
 
 } // namespace kiln::collectives

@@ -159,7 +159,7 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   }
   Plan plan = forecast_all(shape, link, [&](const Schedule& s) -> StepCost {
     return [&products, rows_of = Schedule{s.name, s.exchange, s.shards}](const Step& step) {
-      return step.kind == Step::Kind::reduce ? 0 : products.of(rows_of.rows(step).count());
+      return step.piece.kind == Piece::Kind::sum ? 0 : products.of(rows_of.rows(step).count());
     };
   });
   // Rank 0's forecasts decide what is measured, and its decision counts, so that ranks cannot disagree.

@@ -50,6 +50,11 @@ void put_sums(ScheduleBuilder& b) {
     for (int owner = 0; owner < b.ranks(); ++owner)
       b.each_chunk(owner, [&](Chunk chunk) { b.put(owner, b.wrapped(owner + distance), sum(chunk)); });
   });
+  // The chunks of one's own are used where they are made.
+  each_distance(b, [&](int distance) {
+    for (int owner = 0; owner < b.ranks(); ++owner)
+      b.each_chunk(owner, [&](Chunk chunk) { b.compute_with_sum(b.wrapped(owner + distance), chunk); });
+  });
 }
 
 } // namespace

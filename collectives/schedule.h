@@ -50,14 +50,14 @@ const char* name_of(Exchange exchange); // "gather"
 
 struct Step {
   enum class Kind : std::uint8_t {
-    compute, // computes with a shard's chunk, or makes this rank's partial piece of the chunk
+    compute, // computes with a shard's or a sum's chunk, or makes this rank's partial piece of the chunk
     put,     // sends the piece to rank `to`
     reduce,  // adds the partial pieces of the chunk, in the order of ranks
   };
   Kind kind = Kind::compute;
   int rank = 0;           // the rank that computes or sends
   int to = 0;             // of a put
-  Piece piece = {};       // what is sent, computed with (a shard) or made (partial, sum)
+  Piece piece = {};       // what is sent, computed with (shard, sum) or made (partial, sum by a reduction)
   std::int64_t bytes = 0; // of a put
   // Of a computation: that many chunks at once, from piece.chunk on, in the order of owners and indices. They
   // are consecutive rows.
@@ -74,7 +74,8 @@ struct Schedule {
   std::string name; // "serial", "ring", "direct", "one_shot"
   Exchange exchange = Exchange::gather;
   Shards shards{{0}};
-  bool computes = true; // false: partial pieces exist from the beginning, and shards feed no computation
+  bool computes = true;   // false: partial pieces exist from the beginning, and shards feed no computation
+  bool uses_sums = false; // each rank also computes with the sums that it receives
   std::vector<Step> steps = {};
 
   int ranks() const { return shards.ranks(); }
@@ -87,6 +88,7 @@ struct Schedule {
 // How a schedule is built, besides its shards.
 struct ScheduleOptions {
   bool computes = true;
+  bool uses_sums = false; // of an all-reduce
 };
 
 // Gathers. Serial: first everything is sent around the ring, then all is computed. Ring: each rank forwards

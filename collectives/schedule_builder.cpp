@@ -12,6 +12,7 @@ ScheduleBuilder::ScheduleBuilder(const char* name, Exchange exchange, const Shar
   schedule_.exchange = exchange;
   schedule_.shards = shards;
   schedule_.computes = options.computes;
+  schedule_.uses_sums = options.uses_sums;
 }
 
 Chunk Schedule::following(Chunk chunk, int by) const {
@@ -46,7 +47,6 @@ void ScheduleBuilder::put(int from, int to, const Piece& piece, std::vector<int>
 }
 
 void ScheduleBuilder::compute(int rank, Piece::Kind kind, Chunk first, int chunks) {
-  if (!computes()) return;
   const bool partial = kind == Piece::Kind::partial;
   Step step{Step::Kind::compute, rank, rank, {kind, first, partial ? rank : 0}};
   step.chunks = chunks;
@@ -65,14 +65,19 @@ void ScheduleBuilder::compute(int rank, Piece::Kind kind, Chunk first, int chunk
 }
 
 void ScheduleBuilder::compute_with_shard(int rank, Chunk chunk) {
-  compute(rank, Piece::Kind::shard, chunk, 1);
+  if (schedule_.computes) compute(rank, Piece::Kind::shard, chunk, 1);
 }
-void ScheduleBuilder::make_partial(int rank, Chunk chunk) { compute(rank, Piece::Kind::partial, chunk, 1); }
+void ScheduleBuilder::compute_with_sum(int rank, Chunk chunk) {
+  if (schedule_.uses_sums) compute(rank, Piece::Kind::sum, chunk, 1);
+}
+void ScheduleBuilder::make_partial(int rank, Chunk chunk) {
+  if (schedule_.computes) compute(rank, Piece::Kind::partial, chunk, 1);
+}
 void ScheduleBuilder::compute_own(int rank, Piece::Kind kind) {
-  compute(rank, kind, {rank, 0}, schedule_.shards.chunks());
+  if (schedule_.computes) compute(rank, kind, {rank, 0}, schedule_.shards.chunks());
 }
 void ScheduleBuilder::compute_all(int rank, Piece::Kind kind) {
-  compute(rank, kind, {0, 0}, ranks() * schedule_.shards.chunks());
+  if (schedule_.computes) compute(rank, kind, {0, 0}, ranks() * schedule_.shards.chunks());
 }
 
 void ScheduleBuilder::reduce(int rank, Chunk chunk, std::vector<int> after) {

@@ -30,6 +30,7 @@ public:
   // Nothing is listed if the schedule computes nothing.
   void compute_with_shard(int rank, Chunk chunk);
   void make_partial(int rank, Chunk chunk);
+  void compute_with_sum(int rank, Chunk chunk); // nothing is listed unless the schedule uses sums
   // The same for all chunks of the rank's own shard, or of all shards, at once.
   void compute_own(int rank, Piece::Kind kind);
   void compute_all(int rank, Piece::Kind kind);

@@ -6,6 +6,7 @@
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/workspace.h>
 #include <kiln/ops/matmul.h>
+#include <kiln/ops/norm.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -42,7 +43,7 @@ class TensorParallel::Product {
 public:
   Product(Communicator& comm, const Arguments& x)
       : comm_(comm), stream_(x.stream), options_(x.options), a_(x.a.array()), b_(x.b.array()),
-        c_(x.c.array()), gathered_(x.gathered.array()) {
+        c_(x.c.array()), gathered_(x.gathered.array()), normed_(x.options.norm.y.array()) {
     const ProductKind kind = x.kind;
     const ParallelMatmulOptions& options = x.options;
     const Checks check(call_name(kind), stream_);
@@ -70,6 +71,7 @@ public:
       check.equal("gathered's columns and a's columns", gathered_.extents[1], a_.extents[1]);
       check.that(gathered_.dtype == a_.dtype, "gathered and a have different dtypes");
       check.that(!options.residual.given(), "gather_matmul has no residual; add it after the product");
+      check.that(!options.norm.y.given(), "gather_matmul has no norm; it is for sums over ranks");
       check_contiguous(check, {"a", a_}), check_contiguous(check, {"gathered", gathered_});
       check.apart({"gathered", gathered_}, {"c", c_});
       check.apart({"gathered", gathered_}, {"b", b_});
@@ -94,7 +96,9 @@ public:
       check.rank({"bias", options.bias.array()}, 1);
       check.equal("bias's size and c's columns", options.bias.array().extents[0], c_.extents[1]);
     }
+    if (options.norm.y.given()) check_norm(check);
     shape_.kind = kind;
+    shape_.norm = options.norm.y.given();
     // What ranks have different sizes of is planned with one size.
     const auto share = [&](std::int64_t whole, std::int64_t own_part) {
       return whole > 0 ? (whole + comm.size() - 1) / comm.size() : own_part;
@@ -114,6 +118,11 @@ public:
     scratch_ = Buffer(comm_.device(), std::max<std::int64_t>(c_.size() * size_of(c_.dtype), 1));
     c_.data = scratch_.data();
     c_.strides[0] = c_.extents[1], c_.strides[1] = 1;
+    if (!shape_.norm) return;
+    normed_scratch_ =
+        Buffer(comm_.device(), std::max<std::int64_t>(normed_.size() * size_of(normed_.dtype), 1));
+    normed_.data = normed_scratch_.data();
+    normed_.strides[0] = normed_.extents[1], normed_.strides[1] = 1;
   }
 
   void run(const std::shared_ptr<const Schedule>& schedule) {
@@ -138,6 +147,24 @@ public:
   }
 
 private:
+  void check_norm(const Checks& check) const {
+    const NormOfSum& norm = options_.norm;
+    check.rank({"norm.y", normed_}, 2);
+    check.floats({"norm.y", normed_});
+    check.same_extents({"c", c_}, {"norm.y", normed_});
+    check.writes({"norm.y", normed_});
+    for (const Argument& other : {Argument{"a", a_}, {"b", b_}, {"c", c_}})
+      check.apart({"norm.y", normed_}, other);
+    const auto apart = [&](const char* name, const Input& other) {
+      if (other.given()) check.apart({"norm.y", normed_}, {name, other.array()});
+    };
+    apart("bias", options_.bias), apart("residual", options_.residual), apart("norm.gamma", norm.gamma);
+    if (!norm.gamma.given()) return;
+    check.rank({"norm.gamma", norm.gamma.array()}, 1);
+    check.equal("norm.gamma's size and c's columns", norm.gamma.array().extents[0], c_.extents[1]);
+    check.apart({"c", c_}, {"norm.gamma", norm.gamma.array()});
+  }
+
   bool gathers() const { return shape_.kind == ProductKind::gather_matmul; }
   bool every_rank_has_sums() const { return shape_.kind == ProductKind::matmul_all_reduce; }
   bool owns_place() const { return a_.data == part_of(gathered_, 0, shape_.shards.rows(comm_.rank())).data; }
@@ -151,6 +178,7 @@ private:
     std::string text = shape_.text();
     if (options_.bias.given()) text += " with bias";
     if (options_.residual.given()) text += " with residual";
+    if (shape_.norm) text += " of epsilon " + std::to_string(options_.norm.eps);
     if (options_.activation != ops::Activation::none)
       text += std::string(" with ") + ops::name(options_.activation);
     return text;
@@ -197,14 +225,15 @@ private:
   }
 
   void run(const Step& step) {
-    if (step.kind == Step::Kind::compute) {
+    if (step.piece.kind == Piece::Kind::sum) {
+      if (step.kind == Step::Kind::reduce) reduce(step.piece.chunk);
+      if (shape_.norm) normalise(step.piece.chunk);
+    } else {
       const Rows rows = schedule_->rows(step);
       if (gathers())
         multiply(gathered_, rows, c_, true);
       else
         multiply(a_, rows, partial_, false);
-    } else {
-      reduce(step.piece.chunk);
     }
     stream_.stream.synchronize();
   }
@@ -222,13 +251,21 @@ private:
     reduce_in_order(stream_, arguments);
   }
 
+  void normalise(Chunk chunk) {
+    const Rows rows = rows_in_c(chunk);
+    if (rows.count() == 0) return;
+    ops::rmsnorm(stream_, Input(part_of(c_, 0, rows)), options_.norm.gamma, Output(part_of(normed_, 0, rows)),
+                 {.eps = options_.norm.eps, .batch_invariant = true});
+  }
+
   Communicator& comm_;
   const At stream_;
   const ParallelMatmulOptions& options_;
   const Array a_, b_;
   Array c_;
   const Array gathered_;
-  Buffer scratch_;
+  Array normed_;
+  Buffer scratch_, normed_scratch_;
   ProductShape shape_;
   std::optional<Workspace> workspace_;
   Array partial_, slots_;

@@ -14,7 +14,8 @@
 // bits of a product on one rank, if whole_columns is given: the options of matmul explain it. Sums over ranks
 // are as those of a communicator: each rank contributes its product in f32 (or in the dtype `partial`), and
 // the sums are made in the order of ranks, and rounded once. bias and residual are added once, after the
-// sum.
+// sum. With `norm`, each chunk of the result is also normalised as soon as it is there, so that the residual
+// stream of a transformer needs no pass of its own. All ranks give the same options.
 //
 // Tensors are of floats. The calls block until the results are in memory. Errors are those of ops::matmul and
 // of communicators. Not thread-safe.
@@ -32,10 +33,18 @@
 KILN_API_BEGIN
 namespace kiln::collectives {
 
+// RMSNorm of a sum: y = c / sqrt(mean of c^2 + eps) * gamma, with the stored, rounded c (ops/norm.h).
+struct NormOfSum {
+  ops::Input gamma = {}; // [n]; {} counts as 1
+  ops::Output y = {};    // with the extents of c; given if the norm is wanted
+  double eps = 1e-5;
+};
+
 struct ParallelMatmulOptions {
   ops::Activation activation = ops::Activation::none; // of gather_matmul
   ops::Input bias = {};                               // [n]
   ops::Input residual = {};                           // with the extents of c; not of gather_matmul
+  NormOfSum norm = {};                                // not of gather_matmul
   // Totals over all ranks: of the columns of b, for gather_matmul (see MatmulOptions), and of the depth k,
   // for the other two. Needed if b's columns, or k, differ between ranks. 0: they are equal.
   std::int64_t whole_columns = 0, whole_depth = 0;

@@ -66,7 +66,8 @@ private:
       get(step.to, step.piece);
       break;
     case Step::Kind::compute:
-      require(s_.computes, "the schedule computes nothing");
+      require(step.piece.kind == Piece::Kind::sum ? s_.uses_sums : s_.computes,
+              "the schedule does not compute this");
       require(step.chunks >= 1 &&
                   step.piece.chunk.owner * s_.shards.chunks() + step.piece.chunk.index + step.chunks <=
                       s_.ranks() * s_.shards.chunks(),
@@ -85,14 +86,18 @@ private:
   }
 
   void compute(const Step& step, const Piece& piece) {
-    if (piece.kind == Piece::Kind::shard) {
+    if (piece.kind != Piece::Kind::partial) {
       require_piece(step, step.rank, piece);
       require(computed_.insert(key(step.rank, piece)).second, "the chunk is computed twice");
     } else {
-      require(piece.kind == Piece::Kind::partial && piece.source == step.rank,
-              "it makes what another rank makes");
+      require(piece.source == step.rank, "it makes what another rank makes");
       get(step.rank, piece);
     }
+  }
+
+  bool made_sum(int rank, const Piece& piece) const {
+    const Step& made = s_.steps[static_cast<std::size_t>(origins_.at(key(rank, piece)))];
+    return made.kind == Step::Kind::reduce;
   }
 
   void get(int rank, const Piece& piece) {
@@ -114,6 +119,8 @@ private:
                            "has not computed a chunk");
           } else if (rank == owner || s_.exchange == Exchange::all_reduce) {
             require_at_end(origins_.count(key(rank, sum)), rank, "lacks a sum");
+            require_at_end(!s_.uses_sums || made_sum(rank, sum) || computed_.count(key(rank, sum)), rank,
+                           "has not computed with a sum");
           }
         }
   }
@@ -121,7 +128,7 @@ private:
   const Schedule& s_;
   std::size_t at_ = 0;
   std::map<Key, int> origins_; // the step with which a piece came to a rank
-  std::set<Key> computed_;     // shards with which ranks have computed
+  std::set<Key> computed_;     // shards and sums with which ranks have computed
 };
 
 } // namespace

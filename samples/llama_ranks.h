@@ -61,9 +61,9 @@ inline BlockRun run_on_ranks(int ranks, const BlockShape& shape, const BlockWeig
     auto normed = poisoned({own.count(), shape.hidden()}), sum = poisoned({own.count(), shape.hidden()});
     const auto block = [&] {
       ops::rmsnorm(stream, my_x, w.norm, normed, {.eps = shape.eps});
-      attention.forward(stream, {.sequences = 1, .length = tokens}, normed, sum, my_x);
-      ops::rmsnorm(stream, sum, w.mlp_norm, normed, {.eps = shape.eps});
-      mlp.forward(stream, tokens, normed, my_y, sum);
+      attention.forward(stream, {.sequences = 1, .length = tokens}, normed, sum,
+                        {.residual = my_x, .norm = {w.mlp_norm, normed, shape.eps}});
+      mlp.forward(stream, tokens, normed, my_y, {.residual = sum});
       stream.synchronize();
     };
     block(); // plans and compiles

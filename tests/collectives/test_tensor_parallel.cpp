@@ -6,6 +6,7 @@
 #include <kiln/collectives/tensor_parallel.h>
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/ops/matmul.h>
+#include <kiln/ops/norm.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -176,7 +177,9 @@ TEST_CASE("no schedule, chunking or jitter changes a bit, and the virtual clock 
     for (ProductKind kind :
          {ProductKind::gather_matmul, ProductKind::matmul_reduce_scatter, ProductKind::matmul_all_reduce}) {
       std::vector<std::vector<float>> first(static_cast<std::size_t>(ranks));
+      const TensorView<const float, 1> gamma(w.bias.data(), {w.n});
       ProductShape shape{kind, w.shards, w.n, w.k};
+      shape.norm = kind != ProductKind::gather_matmul && random() % 2 == 0;
       int number = 0;
       for (const Candidate& candidate : candidates_of(shape)) {
         if (++number % 3 != static_cast<int>(random() % 3) && number > 1) continue; // a third of them
@@ -195,7 +198,9 @@ TEST_CASE("no schedule, chunking or jitter changes a bit, and the virtual clock 
           auto gathered = filled<float>(w.shards.rows(), w.k, -1);
           const Nanoseconds began = comm.now();
           Nanoseconds forecast = 0;
-          const ParallelMatmulOptions rest{.rows = rows};
+          auto normed = filled<float>(c.extent(0), w.n, -1), norm_alone = filled<float>(c.extent(0), w.n, -2);
+          ParallelMatmulOptions rest{.rows = rows};
+          if (shape.norm) rest.norm = {.gamma = gamma, .y = normed, .eps = 1e-3};
           switch (kind) {
           case ProductKind::gather_matmul:
             forecast = tp.plan_gather_matmul(stream, a_rows, w.b, c, gathered, rest).choice().forecast;
@@ -211,7 +216,13 @@ TEST_CASE("no schedule, chunking or jitter changes a bit, and the virtual clock 
             break;
           }
           const Nanoseconds took = comm.now() - began;
-          const std::string what = std::string(name_of(kind)) + ", " + candidate.text();
+          const std::string what =
+              std::string(name_of(kind)) + ", " + candidate.text() + (shape.norm ? ", norm" : "");
+          if (shape.norm) {
+            ops::rmsnorm(stream, c, gamma, norm_alone, {.eps = 1e-3, .batch_invariant = true});
+            stream.synchronize();
+            found.require(std::equal(normed.begin(), normed.end(), norm_alone.begin()), what + " is wrong");
+          }
           if (first[r].empty())
             first[r].assign(c.begin(), c.end());
           else
