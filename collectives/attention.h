@@ -64,7 +64,7 @@ public:
     // back from the cache, which is faster for many tokens.
     bool empty = false;
   };
-  // The same for tokens after those in the cache, to which it adds their keys and values. It does not change
+  // As forward, for tokens after those in the cache, to which it adds their keys and values. It does not change
   // the lengths: add tokens.length to them after the last layer. There is no backward for this call.
   void forward_cached(ops::detail::StreamAt stream, Tokens tokens, const ops::Input& x, const ops::Output& y,
                       const Cache& cache, const ForwardOptions& options = {});

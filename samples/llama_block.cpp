@@ -4,9 +4,9 @@
 //
 // Computes one decoder block of Llama-3-8B at its real sizes with Kiln's ops: for many tokens at once (the
 // prefill), and for one token with a cache of keys and values (decoding). Prints the share of the machine's
-// peak for the first, and the bandwidth for the second. With --tp, computes the prefill on one rank and on
-// several, compares the results, and prints how much of the communication is hidden; KILN_SAMPLES_TRACE=FILE
-// writes a trace for https://ui.perfetto.dev.
+// peak for the first, and the bandwidth for the second. With --tp, computes both on one rank and on several,
+// compares the results, and prints what is sent, how long that takes, and how much of it is hidden;
+// KILN_SAMPLES_TRACE=FILE writes a trace of the prefill for https://ui.perfetto.dev.
 #include "llama_ranks.h"
 
 using namespace kiln;
@@ -188,7 +188,8 @@ int on_ranks(int argc, char** argv) {
                                       random_weights(stream, intermediate, hidden)};
   const char* trace = std::getenv("KILN_SAMPLES_TRACE");
   return samples::compare_ranks(static_cast<int>(ranks), {heads, key_heads, width, intermediate, theta, eps},
-                                weights, samples::random({tokens, hidden}), trace ? trace : "");
+                                weights, samples::random({tokens, hidden}), samples::random({1, hidden}),
+                                trace ? trace : "");
 }
 
 } // namespace
