@@ -7,7 +7,8 @@
 // hidden = (serial - overlapped) / min(computation, communication). On the virtual clock, times are exact. On
 // the wall clock, ranks are threads with CPUs of their own, and transfers wait for an emulated link, so that
 // they take no CPU but that of a copy. The contenders take turns, and medians of their times count; a time
-// is that of the slowest rank.
+// is that of the slowest rank. The last table has the times of collectives between the threads themselves.
+#include "collective_times.h"
 #include "numbers.h"
 
 #include <CLI/CLI.hpp>
@@ -205,7 +206,7 @@ Json wall_clock(bool quick) {
 } // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures how much of the communication of products is hidden.");
+  CLI::App app("Measures how much of the communication of products is hidden, and the speed of collectives.");
   std::string path;
   bool quick = false;
   app.add_option("--json", path, "write the results to this file");
@@ -215,6 +216,7 @@ int main(int argc, char** argv) {
   json["hidden"] = hidden_by_ratio();
   json["never_slower"] = never_slower();
   json["wall_clock"] = wall_clock(quick);
+  json["collectives"] = benchmarks::collective_times(quick);
   if (!path.empty()) {
     std::FILE* file = std::fopen(path.c_str(), "w");
     if (!file) {
