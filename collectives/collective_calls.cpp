@@ -2,11 +2,11 @@
 #include <kiln/collectives/arrays.h>
 #include <kiln/collectives/communicator.h>
 #include <kiln/collectives/gather_numbers.h>
+#include <kiln/collectives/lanes.h>
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/ops/detail/checks.h>
-#include <kiln/ops/detail/workspace.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +16,7 @@ namespace kiln::collectives {
 namespace {
 
 using ops::Array, ops::Input, ops::Output;
-using ops::detail::Argument, ops::detail::Checks, ops::detail::StreamAt, ops::detail::Workspace;
+using ops::detail::Argument, ops::detail::Checks, ops::detail::StreamAt;
 
 // A contiguous tensor as rows.
 struct Block {
@@ -169,9 +169,9 @@ enum class Shots : std::uint8_t { scatter, two, one };
 
 // Divides a reduction into parts whose slots fit the limit, and begins them; all but the last are complete
 // when it returns.
-Work start_reduction(Communicator& comm, StreamAt stream, const char* name, const CollectiveOptions& options,
-                     const Block& x, char* y, std::int64_t y_first, const Shards& shards, Shots shots,
-                     const std::string& details = {}) {
+Work start_reduction(Communicator& comm, Lanes& lanes, StreamAt stream, const char* name,
+                     const CollectiveOptions& options, const Block& x, char* y, std::int64_t y_first,
+                     const Shards& shards, Shots shots, const std::string& details = {}) {
   const std::int64_t element_bytes = size_of(x.dtype);
   std::int64_t largest = 0;
   for (int r = 0; r < shards.ranks(); ++r)
@@ -196,12 +196,8 @@ Work start_reduction(Communicator& comm, StreamAt stream, const char* name, cons
                                                element_bytes, x.data, y, Shards(rows), first, y_first});
     sum->every_chunk = shots == Shots::one;
     sum->slot_elements = sum->every_chunk ? sum->shards.rows() : sum->shards.rows(comm.rank()).count();
-    // The engine reduces on a stream of its own, so that it does not wait for what the caller launches next.
-    const auto own_stream = std::make_shared<Stream>(comm.device());
-    const auto workspace = std::make_shared<Workspace>(
-        StreamAt(*own_stream, stream.site), Workspace::bytes(x.dtype, others * sum->slot_elements));
-    sum->slots = static_cast<char*>(workspace->take(x.dtype, {others, sum->slot_elements}).array().data);
-    own_stream->synchronize();
+    const std::shared_ptr<Lane> lane = lanes.take(comm.device());
+    sum->slots = static_cast<char*>(lane->memory(others * sum->slot_elements * element_bytes));
     const RowBytes bytes{.partial = element_bytes, .sum = element_bytes};
     const ScheduleOptions none{.computes = false};
     Schedule schedule = shots == Shots::scatter ? direct_scatter(sum->shards, bytes, none)
@@ -211,7 +207,7 @@ Work start_reduction(Communicator& comm, StreamAt stream, const char* name, cons
         call_of(name, options, std::string(kiln::name(x.dtype)) + ", " + name_of(options.reduction) + details,
                 std::move(schedule));
     call.part.place = [sum](const Piece& p) { return sum->place(p); };
-    call.part.run = [sum, own_stream, workspace](const Step& step) { sum->run(step, *own_stream); };
+    call.part.run = [sum, lane](const Step& step) { sum->run(step, lane->stream); };
     call.in_background = true;
     last = comm.start(std::move(call));
   }
@@ -244,7 +240,7 @@ Work Communicator::async_reduce_scatter(At stream, const Input& x_, const Output
     stream.stream.synchronize();
     return {};
   }
-  return start_reduction(*this, stream, "reduce_scatter", options, x, y.data, first,
+  return start_reduction(*this, *lanes_, stream, "reduce_scatter", options, x, y.data, first,
                          times(shards, x.elements), Shots::scatter);
 }
 
@@ -270,7 +266,7 @@ Work Communicator::async_all_reduce(At stream, const Input& x_, const Output& y_
     return {};
   }
   const bool one = prefers_one_shot(x.rows * x.bytes);
-  return start_reduction(*this, stream, "all_reduce", options, x, y.data, 0,
+  return start_reduction(*this, *lanes_, stream, "all_reduce", options, x, y.data, 0,
                          Shards::even(x.rows * x.elements, size()), one ? Shots::one : Shots::two);
 }
 
@@ -296,7 +292,7 @@ void Communicator::reduce(At stream, const Input& x_, const Output& y_, int root
   }
   std::vector<std::int64_t> rows(static_cast<std::size_t>(size()));
   rows[static_cast<std::size_t>(root)] = x.rows * x.elements;
-  start_reduction(*this, stream, "reduce", options, x, y, 0, Shards(rows), Shots::scatter,
+  start_reduction(*this, *lanes_, stream, "reduce", options, x, y, 0, Shards(rows), Shots::scatter,
                   ", root " + std::to_string(root))
       .wait();
 }

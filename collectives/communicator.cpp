@@ -3,6 +3,7 @@
 
 #include <kiln/collectives/arrays.h>
 #include <kiln/collectives/gather_numbers.h>
+#include <kiln/collectives/lanes.h>
 #include <kiln/collectives/symmetric_memory.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/ops/detail/checks.h>
@@ -13,6 +14,9 @@
 
 namespace kiln::collectives {
 
+Communicator::Communicator(int rank, int size, Device device, std::int64_t workspace_limit)
+    : rank_(rank), size_(size), device_(device), workspace_limit_(workspace_limit),
+      lanes_(std::make_unique<Lanes>()) {}
 Communicator::~Communicator() = default;
 
 void gather_numbers(Communicator& comm, const char* collective, const CollectiveOptions& options,

@@ -20,7 +20,8 @@
 // when its result is in memory. An async_ call returns once it has started, and its result is there after
 // Work::wait; until then, do not write to its inputs, and do not read or write its output. A reduction that
 // needs more memory than workspace_limit() completes all its parts but the last before its async_ call
-// returns.
+// returns. Between threads without an emulated link, moving data is work for the CPUs of the ranks: the
+// transfers of an async_ call are made while ranks wait for something, or call Work::test.
 //
 // Reductions take float dtypes and i32 (no mean for i32). They give the same bits on all ranks, in every run,
 // and by every algorithm: the parts are exchanged, and each element is reduced in the order of ranks, in f32
@@ -53,6 +54,7 @@
 KILN_API_BEGIN
 namespace kiln::collectives {
 
+class Lanes;
 class SymmetricMemory;
 
 struct CollectiveOptions {
@@ -150,15 +152,14 @@ public:
   virtual Work start(CollectiveCall call) = 0;
   void execute(CollectiveCall call) { start(std::move(call)).wait(); }
 
-  // The temporary memory that a reduction may take on each rank, at most. Larger ones are done in parts, one
-  // after the other.
+  // The memory that a reduction may take on each rank, at most. Larger ones are done in parts, one after the
+  // other. The communicator keeps it for later reductions.
   std::int64_t workspace_limit() const { return workspace_limit_; }
-  // The temporary memory that a reduction of `bytes` bytes takes on each rank.
+  // The memory that a reduction of `bytes` bytes takes on each rank.
   std::int64_t workspace_bytes(CollectiveKind kind, std::int64_t bytes) const;
 
 protected:
-  Communicator(int rank, int size, Device device, std::int64_t workspace_limit)
-      : rank_(rank), size_(size), device_(device), workspace_limit_(workspace_limit) {}
+  Communicator(int rank, int size, Device device, std::int64_t workspace_limit);
 
   // A communicator of some ranks of this one, in this order, which includes the calling rank. All of them
   // call it with the same id.
@@ -182,6 +183,7 @@ private:
   const int rank_, size_;
   const Device device_;
   const std::int64_t workspace_limit_;
+  const std::unique_ptr<Lanes> lanes_; // of reductions
   std::uint64_t splits_ = 0;
   std::map<std::pair<int, int>, std::unique_ptr<Communicator>> pairs_; // of sends, by sender and receiver
 };

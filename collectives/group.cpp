@@ -17,7 +17,8 @@ EventOrder when_it_asks(int step, int rank) {
   return {(std::uint64_t{1} << 32) + static_cast<std::uint64_t>(step), rank};
 }
 
-constexpr Nanoseconds poll_time = 1000; // that Work::test takes on the virtual clock
+constexpr std::int64_t long_copy = 256 << 10; // bytes: takes longer than to wake a thread
+constexpr Nanoseconds poll_time = 1000;       // that Work::test takes on the virtual clock
 
 } // namespace
 
@@ -26,7 +27,9 @@ Group::Group(Options options)
       waiting_(static_cast<std::size_t>(options_.ranks)), gone_(static_cast<std::size_t>(options_.ranks)),
       copies_(static_cast<std::size_t>(options_.ranks)),
       reduces_until_(static_cast<std::size_t>(options_.ranks)),
-      recorded_(static_cast<std::size_t>(options_.ranks)), timeline_(options_.clock) {
+      recorded_(static_cast<std::size_t>(options_.ranks)),
+      timeline_(options_.clock,
+                {.later_events = !options_.link.is_free(), .active_wait = options_.active_wait}) {
   auto everyone = std::make_shared<Members>();
   for (int r = 0; r < options_.ranks; ++r)
     everyone->ranks.push_back(r);
@@ -183,7 +186,8 @@ void Group::send(const std::shared_ptr<Call>& call, int step) {
                            [this, call, step, count_copies] {
                              count_copies(-1);
                              end(call, step);
-                           }});
+                           },
+                       .is_long = s.bytes >= long_copy});
 }
 
 void Group::reduce_in_background(const std::shared_ptr<Call>& call, int step) {
@@ -203,6 +207,7 @@ void Group::reduce_in_background(const std::shared_ptr<Call>& call, int step) {
                        .work =
                            [call, &s] {
                              Call::Rank& rank = call->rank(s.rank);
+                             const std::lock_guard one_at_a_time(rank.reducing);
                              try {
                                rank.call.part.run(s);
                              } catch (const std::exception& e) {
@@ -278,6 +283,7 @@ void Group::take_part(Call& call, int rank) {
 bool Group::is_done(Call& call, int rank) {
   // On the virtual clock, time passes only while all ranks wait.
   if (options_.clock == ClockKind::virtual_time) timeline_.spend(poll_time);
+  timeline_.run_due();
   bool done = false;
   timeline_.change([&] {
     const Call::Rank& own = call.rank(rank);

@@ -40,6 +40,7 @@ public:
     ComputeModel machine = {};             // what engine() reports; calls bring the costs of their steps
     Nanoseconds deadline = 60'000'000'000; // of each wait for another rank
     std::vector<Device> devices = {};      // of each rank; empty: the CPU
+    Nanoseconds active_wait = 0;           // how long a rank polls before it sleeps, without a link
     Trace* trace = nullptr;                // where steps are recorded, if anywhere
   };
   explicit Group(Options options);

@@ -3,6 +3,8 @@
 
 #include <kiln/collectives/group.h>
 
+#include <mutex>
+
 namespace kiln::collectives {
 
 class Group::Call : public std::enable_shared_from_this<Group::Call> {
@@ -17,6 +19,7 @@ public:
     bool left = false;
     CollectiveCall call; // what it passed
     std::string thrown;  // by a reduction in the background
+    std::mutex reducing; // one reduction in the background at a time
     // Transfers from and to it that have not arrived, and reductions in the background that have not ended.
     int unfinished = 0;
     Nanoseconds began = 0;

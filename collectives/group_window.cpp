@@ -2,7 +2,9 @@
 #include <kiln/collectives/group_call.h>
 
 #include <kiln/jit/runtime/copy.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace kiln::collectives {
@@ -10,7 +12,18 @@ namespace kiln::collectives {
 void copy_between(Device to_device, void* to, Device from_device, const void* from, std::int64_t bytes) {
   if (bytes == 0) return;
   if (to_device.is_cpu() && from_device.is_cpu()) {
-    std::memmove(to, from, static_cast<std::size_t>(bytes));
+    struct Copy {
+      char* to;
+      const char* from;
+      std::int64_t bytes;
+    } whole{static_cast<char*>(to), static_cast<const char*>(from), bytes};
+    constexpr std::int64_t block = 128 << 10;
+    const auto copy_blocks = [](void* context, std::int64_t begin, std::int64_t end, int) noexcept {
+      const Copy& c = *static_cast<const Copy*>(context);
+      const std::int64_t first = begin * block, last = std::min(end * block, c.bytes);
+      std::memcpy(c.to + first, c.from + first, static_cast<std::size_t>(last - first));
+    };
+    ThreadPool::current().parallel_for((bytes + block - 1) / block, copy_blocks, &whole, 4);
     return;
   }
   kiln::detail::copy_now(to_device.is_cpu() ? from_device : to_device, to, from, bytes,

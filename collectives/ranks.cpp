@@ -4,6 +4,7 @@
 #include <kiln/collectives/cpu_slice.h>
 #include <kiln/collectives/group.h>
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/cpu_info.h>
 
 #include <cmath>
 #include <utility>
@@ -112,6 +113,9 @@ void check(const RanksOptions& o) {
            " ranks; give one for each rank, or none");
 }
 
+// Polling helps only if each rank has a CPU.
+Nanoseconds active_wait(int ranks) { return ranks <= thread_budget().threads ? 50'000 : 0; }
+
 } // namespace
 
 void run_ranks(const RanksOptions& options, const std::function<void(Communicator& comm)>& body) {
@@ -123,6 +127,7 @@ void run_ranks(const RanksOptions& options, const std::function<void(Communicato
                .machine = options.machine,
                .deadline = options.deadline,
                .devices = options.devices,
+               .active_wait = active_wait(options.ranks),
                .trace = options.trace});
   CpuSlice::prepare();
   group.run([&](int rank) {

@@ -2,6 +2,8 @@
 // thread moves on.
 #include <kiln/collectives/timeline.h>
 
+#include <kiln/jit/base/futex.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -17,8 +19,8 @@ Nanoseconds system_now() {
 
 } // namespace
 
-Timeline::Timeline(ClockKind kind) : kind_(kind), began_(system_now()) {
-  if (kind_ == ClockKind::wall) thread_ = std::thread([this] { run_events(); });
+Timeline::Timeline(ClockKind kind, Options options) : kind_(kind), options_(options), began_(system_now()) {
+  if (kind_ == ClockKind::wall && options_.later_events) thread_ = std::thread([this] { run_events(); });
 }
 
 Timeline::~Timeline() {
@@ -58,7 +60,19 @@ void Timeline::at(Nanoseconds time, EventOrder order, Event event) {
 void Timeline::at_locked(Nanoseconds time, EventOrder order, Event event) {
   if (kind_ == ClockKind::virtual_time) time = std::max(time, virtual_now_);
   events_.emplace(Place{time, order.number, order.rank, added_++}, std::move(event));
-  changed_.notify_all();
+  if (!participants_run_events()) return changed_.notify_all();
+  ++changes_;
+  if (polling_ == 0) wake_helper();
+}
+
+// Wakes a participant that sleeps, if there are events for it to run.
+void Timeline::wake_helper() {
+  if (events_.empty()) return;
+  const auto sleeper =
+      std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter* w) { return !w->helps; });
+  if (sleeper == waiting_.end()) return;
+  (*sleeper)->helps = true;
+  (*sleeper)->wakes.notify_one();
 }
 
 void Timeline::wake(Waiter& waiter, WaitEnd end) {
@@ -69,6 +83,7 @@ void Timeline::wake(Waiter& waiter, WaitEnd end) {
 }
 
 void Timeline::wake_ready() {
+  ++changes_;
   std::erase_if(waiting_, [&](Waiter* waiter) {
     if (!(*waiter->ready)()) return false;
     wake(*waiter, WaitEnd::ready);
@@ -78,6 +93,11 @@ void Timeline::wake_ready() {
 
 WaitEnd Timeline::wait(const std::function<bool()>& ready, Nanoseconds deadline) {
   std::unique_lock lock(mutex_);
+  if (participants_run_events()) {
+    const WaitEnd end = wait_and_help(lock, ready, deadline);
+    if (polling_ == 0) wake_helper(); // for what this participant leaves
+    return end;
+  }
   if (ready()) return WaitEnd::ready;
   Waiter self{&ready, deadline};
   waiting_.push_back(&self);
@@ -87,16 +107,64 @@ WaitEnd Timeline::wait(const std::function<bool()>& ready, Nanoseconds deadline)
     self.wakes.wait(lock, [&] { return self.woken; });
     return self.end;
   }
-  const auto woken = [&] { return self.woken; };
-  if (deadline > never - began_) { // beyond the range of the system's clock
-    self.wakes.wait(lock, woken);
-    return self.end;
-  }
-  const auto until = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(began_ + deadline));
-  if (self.wakes.wait_until(lock, until, woken)) return self.end;
+  if (sleep(lock, self)) return self.end;
   std::erase(waiting_, &self);
   ++running_;
   return WaitEnd::late;
+}
+
+// Waits on the wall clock until the waiter is woken, or until its deadline, at which it returns false.
+bool Timeline::sleep(std::unique_lock<std::mutex>& lock, Waiter& waiter) {
+  const auto woken = [&] { return waiter.woken || waiter.helps; };
+  if (waiter.deadline > never - began_) { // beyond the range of the system's clock
+    waiter.wakes.wait(lock, woken);
+    return true;
+  }
+  const auto until =
+      std::chrono::steady_clock::time_point(std::chrono::nanoseconds(began_ + waiter.deadline));
+  return waiter.wakes.wait_until(lock, until, woken);
+}
+
+WaitEnd Timeline::wait_and_help(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready,
+                                Nanoseconds deadline) {
+  for (;;) {
+    if (ready()) return WaitEnd::ready;
+    if (now_locked() >= deadline) return WaitEnd::late;
+    if (events_.empty() && options_.active_wait > 0) {
+      poll(lock, deadline);
+      if (ready()) return WaitEnd::ready;
+    }
+    if (!events_.empty()) {
+      run_event(lock);
+      continue;
+    }
+    Waiter self{&ready, deadline};
+    waiting_.push_back(&self);
+    --running_;
+    sleep(lock, self);
+    if (self.woken) return self.end;
+    std::erase(waiting_, &self);
+    ++running_;
+  }
+}
+
+// Waits actively for a change, for a short time.
+void Timeline::poll(std::unique_lock<std::mutex>& lock, Nanoseconds deadline) {
+  const std::uint64_t seen = changes_.load();
+  ++polling_;
+  lock.unlock();
+  const Nanoseconds until = std::min(system_now() - began_ + options_.active_wait, deadline);
+  while (changes_.load(std::memory_order_acquire) == seen && system_now() - began_ < until)
+    cpu_relax();
+  lock.lock();
+  --polling_;
+}
+
+void Timeline::run_due() {
+  if (!participants_run_events()) return;
+  std::unique_lock lock(mutex_);
+  while (!events_.empty())
+    run_event(lock);
 }
 
 void Timeline::spend(Nanoseconds duration) {
@@ -114,6 +182,7 @@ void Timeline::run_event(std::unique_lock<std::mutex>& lock) {
   auto next = events_.extract(events_.begin());
   if (next.mapped().begins && !next.mapped().begins()) return;
   if (next.mapped().work) {
+    if (participants_run_events() && next.mapped().is_long) wake_helper();
     lock.unlock();
     next.mapped().work();
     lock.lock();

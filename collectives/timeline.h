@@ -7,16 +7,22 @@
 //   timeline.wait([&] { return arrived; });                     // under the lock of the timeline
 //   timeline.spend(2000);                                       // a computation that lasts 2 us
 //
-// On the wall clock, a thread of the timeline runs the events at the system's time. On the virtual clock,
-// time stands still while any participant runs. Once all of them wait, the last one to wait runs the next
-// event and advances the clock to its time, until some wait is over. So virtual times depend only on what the
-// ranks do, and not on the machine. Events at the same time run in the order of their EventOrder.
+// On the wall clock, a thread of the timeline runs the events at the system's time. If all events are due at
+// once (Options), participants run them instead, while they wait for something: so the CPUs of the ranks move
+// the ranks' data, and no other thread has to be woken. A participant first polls, and then sleeps; it is
+// woken for an event that nobody else runs. While no participant waits, no event runs.
+//
+// On the virtual clock, time stands still while any participant runs. Once all of them wait, the last one to
+// wait runs the next event and advances the clock to its time, until some wait is over. So virtual times
+// depend only on what the ranks do, and not on the machine. Events at the same time run in the order of their
+// EventOrder.
 //
 // Thread-safe. The functions that events call must not throw.
 #pragma once
 
 #include <kiln/dsl/api.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -46,6 +52,7 @@ struct Event {
       {}; // runs first, with the lock of the timeline; if it returns false, that is all
   std::function<void()> work = {}; // runs then, without the lock
   std::function<void()> done;      // runs last, with the lock
+  bool is_long = false;            // whether others should run the next events meanwhile
 };
 
 // How a wait ended: the condition holds; the deadline has passed; or, on the virtual clock, all participants
@@ -54,7 +61,12 @@ enum class WaitEnd : std::uint8_t { ready, late, stuck };
 
 class Timeline {
 public:
-  explicit Timeline(ClockKind kind);
+  struct Options {
+    bool later_events = true;    // whether there are events on the wall clock that are not due at once
+    Nanoseconds active_wait = 0; // how long a participant polls before it sleeps, if there are not
+  };
+  explicit Timeline(ClockKind kind) : Timeline(kind, Options()) {}
+  Timeline(ClockKind kind, Options options);
   ~Timeline(); // no participant may exist any more; events that have not run are dropped
   Timeline(const Timeline&) = delete;
 
@@ -81,6 +93,8 @@ public:
   // Waits until ready() is true, which is called with the lock, after each event and change. Only
   // participants may call it.
   WaitEnd wait(const std::function<bool()>& ready, Nanoseconds deadline = never);
+  // Runs the events that are due, if it is up to participants.
+  void run_due();
   // Advances the virtual clock of this participant by a duration. Does nothing on the wall clock.
   void spend(Nanoseconds duration);
 
@@ -95,13 +109,19 @@ private:
   struct Waiter {
     const std::function<bool()>* ready;
     Nanoseconds deadline;
-    bool woken = false;
+    bool woken = false, helps = false; // helps: it is woken to run events
     WaitEnd end = WaitEnd::ready;
     std::condition_variable wakes = {};
   };
   using Place =
       std::tuple<Nanoseconds, std::uint64_t, int, std::uint64_t>; // the last one distinguishes equal ones
 
+  bool participants_run_events() const { return kind_ == ClockKind::wall && !options_.later_events; }
+  WaitEnd wait_and_help(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready,
+                        Nanoseconds deadline);
+  void poll(std::unique_lock<std::mutex>& lock, Nanoseconds deadline);
+  void wake_helper();
+  bool sleep(std::unique_lock<std::mutex>& lock, Waiter& waiter);
   void wake(Waiter& waiter, WaitEnd end);
   void wake_ready();
   void let_time_pass(std::unique_lock<std::mutex>& lock); // on the virtual clock, if no participant runs
@@ -109,13 +129,16 @@ private:
   void run_events(); // the thread of the wall clock
 
   const ClockKind kind_;
+  const Options options_;
   mutable std::mutex mutex_; // guards the members below
   std::map<Place, Event> events_;
   std::vector<Waiter*> waiting_;
   Nanoseconds virtual_now_ = 0, began_ = 0;
   int running_ = 0; // participants that do not wait
   std::uint64_t added_ = 0;
-  bool passing_ = false; // a thread lets time pass
+  int polling_ = 0;                       // participants that wait actively
+  std::atomic<std::uint64_t> changes_{0}; // for these
+  bool passing_ = false;                  // a thread lets time pass
   bool ending_ = false;
   std::condition_variable changed_; // for the thread of the wall clock
   std::thread thread_;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -122,4 +123,50 @@ TEST_CASE("on the wall clock, events come in the order of their times, and waits
     CHECK(timeline.wait([] { return false; }, deadline) == WaitEnd::late);
     CHECK(timeline.now() >= deadline);
   });
+}
+
+TEST_CASE("events that are due at once are run by participants that wait, and none is left behind") {
+  // Some thousand events from each thread, which all threads wait for in turn, with and without polling.
+  for (const Nanoseconds active_wait : {0, 20000}) {
+    constexpr int threads = 3, rounds = 1500;
+    Timeline timeline(ClockKind::wall, {.later_events = false, .active_wait = active_wait});
+    int done = 0;
+    std::atomic<int> worked{0}, late{0};
+    on_threads(timeline, threads, [&](int thread) {
+      for (int round = 1; round <= rounds; ++round) {
+        const bool is_long = (round + thread) % 7 == 0;
+        timeline.at(timeline.now(), {},
+                    {.work = [&] { ++worked; }, .done = [&] { ++done; }, .is_long = is_long});
+        const Nanoseconds deadline = timeline.now() + 20'000'000'000;
+        late += timeline.wait([&] { return done >= round * threads; }, deadline) != WaitEnd::ready;
+      }
+    });
+    CHECK(late == 0);
+    CHECK(done == threads * rounds);
+    CHECK(worked == threads * rounds);
+  }
+}
+
+TEST_CASE("an event runs although only others wait, and a poll runs what is due") {
+  Timeline timeline(ClockKind::wall, {.later_events = false});
+  bool done = false, polled = false;
+  std::atomic<bool> asleep{false};
+  on_threads(timeline, 2, [&](int thread) {
+    if (thread == 1) {
+      asleep = true;
+      CHECK(timeline.wait([&] { return done; }, timeline.now() + 20'000'000'000) == WaitEnd::ready);
+      return;
+    }
+    while (!asleep)
+      std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    timeline.at(timeline.now(), {}, {.done = [&] { done = true; }}); // this thread does not wait for it
+  });
+  timeline.at(timeline.now(), {}, {.done = [&] { polled = true; }});
+  timeline.run_due();
+  CHECK(polled);
+  const Nanoseconds deadline = timeline.now() + 1'000'000;
+  on_threads(timeline, 1,
+             [&](int) { CHECK(timeline.wait([] { return false; }, deadline) == WaitEnd::late); });
+  CHECK(timeline.now() >= deadline);
 }
