@@ -217,6 +217,7 @@ int main(int argc, char** argv) {
   json["never_slower"] = never_slower();
   json["wall_clock"] = wall_clock(quick);
   json["collectives"] = benchmarks::collective_times(quick);
+  json["one_rank"] = benchmarks::overhead_on_one_rank();
   if (!path.empty()) {
     std::FILE* file = std::fopen(path.c_str(), "w");
     if (!file) {

@@ -4,6 +4,7 @@
 #include "numbers.h"
 
 #include <fmt/format.h>
+#include <kiln/collectives/layers.h>
 #include <kiln/collectives/ranks.h>
 #include <kiln/kiln.h>
 
@@ -78,6 +79,41 @@ inline nlohmann::ordered_json collective_times(bool quick) {
       });
     }
   return rows;
+}
+
+// What layers cost on one rank besides the ops that they call, for a product that takes next to nothing.
+inline nlohmann::ordered_json overhead_on_one_rank() {
+  using namespace kiln;
+  using namespace kiln::collectives;
+  nlohmann::ordered_json json;
+  run_ranks({.ranks = 1}, [&](Communicator& comm) {
+    Stream stream(comm.device());
+    TensorParallel tp(comm);
+    ColumnParallelLinear column(tp, {.in = 16, .out = 16});
+    RowParallelLinear row(tp, {.in = 16, .out = 16});
+    auto w = Tensor<float, 2>::zeros({16, 16}), x = Tensor<float, 2>::zeros({16, 16}),
+         y = Tensor<float, 2>::zeros({16, 16});
+    column.load_full(stream, w, {}), row.load_full(stream, w, {});
+    const std::vector<std::function<void()>> contenders = {
+        [&] { ops::matmul(stream, x, w, y, {.batch_invariant = true}); },
+        [&] { column.forward(stream, x, y); }, [&] { row.forward(stream, x, y); }};
+    std::vector<std::vector<double>> times(contenders.size());
+    for (int round = 0; round < 101; ++round) // interleaved
+      for (std::size_t i = 0; i < contenders.size(); ++i) {
+        const Nanoseconds began = comm.now();
+        for (int n = 0; n < 100; ++n)
+          contenders[i](), stream.synchronize();
+        times[i].push_back(static_cast<double>(comm.now() - began) * 1e-11);
+      }
+    for (auto& list : times)
+      std::sort(list.begin(), list.end());
+    const auto median = [&](std::size_t i) { return times[i][times[i].size() / 2]; };
+    json = {{"matmul", median(0)}, {"column_parallel", median(1)}, {"row_parallel", median(2)}};
+  });
+  fmt::print("\nOn one rank, a product of 16 x 16 x 16 takes {}, in a column-parallel layer {}, in a "
+             "row-parallel one {}\n",
+             time_text(json["matmul"]), time_text(json["column_parallel"]), time_text(json["row_parallel"]));
+  return json;
 }
 
 } // namespace benchmarks

@@ -10,7 +10,7 @@
 // On the wall clock, a thread of the timeline runs the events at the system's time. If all events are due at
 // once (Options), participants run them instead, while they wait for something: so the CPUs of the ranks move
 // the ranks' data, and no other thread has to be woken. A participant first polls, and then sleeps; it is
-// woken for an event that nobody else runs. While no participant waits, no event runs.
+// woken for an event that no other one runs. While no participant waits, no event runs.
 //
 // On the virtual clock, time stands still while any participant runs. Once all of them wait, the last one to
 // wait runs the next event and advances the clock to its time, until some wait is over. So virtual times
