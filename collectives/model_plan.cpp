@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 namespace kiln::collectives {
@@ -168,6 +169,30 @@ std::optional<Machine> known_machine(const std::string& name) { return find_by_n
 std::optional<LinkModel> known_link(const std::string& name) {
   const auto found = find_by_name(known_links(), name);
   return found ? std::optional(found->link) : std::nullopt;
+}
+
+LinkModel parse_link(const std::string& text) {
+  if (const auto link = known_link(text)) return *link;
+  const auto wrong = [&] {
+    std::string names;
+    for (const NamedLink& link : known_links())
+      names += (names.empty() ? "" : ", ") + link.name;
+    return UserError("the link \"" + text + "\" is neither one of " + names +
+                     " nor of the form BYTES_PER_SECOND[,LATENCY], such as 50e9,10us");
+  };
+  char* end = nullptr;
+  LinkModel link;
+  link.bytes_per_second = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || !(link.bytes_per_second > 0) || link.bytes_per_second > 1e18) throw wrong();
+  if (*end == '\0') return link;
+  if (*end != ',') throw wrong();
+  const char* begin = end + 1;
+  const double latency = std::strtod(begin, &end);
+  const std::string unit = end;
+  const double scale = unit == "ns" ? 1 : unit == "us" ? 1e3 : unit == "ms" ? 1e6 : 0;
+  if (end == begin || scale == 0 || !(latency >= 0) || latency * scale > 1e12) throw wrong();
+  link.latency = static_cast<Nanoseconds>(latency * scale);
+  return link;
 }
 
 Nanoseconds ModelPlan::layer_time() const {

@@ -77,7 +77,7 @@ std::string Trace::json() const {
 
 void Trace::write(const std::string& path) const {
   std::ofstream file(path);
-  file << json();
+  file << (path.ends_with(".svg") ? svg() : json());
   if (!file.flush()) throw UserError("the trace cannot be written to \"" + path + "\"; check the folder");
 }
 

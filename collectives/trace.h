@@ -4,6 +4,7 @@
 //   run_ranks({.ranks = 2, .trace = &trace}, body);
 //   trace.write("layer.json");        // one process for each rank, with a track for computations and one for
 //                                     // incoming transfers
+//   trace.write("layer.svg");         // a picture of the same, for documents
 //
 // Puts into symmetric memory are not recorded. Thread-safe.
 #pragma once
@@ -36,7 +37,10 @@ public:
   Nanoseconds overlap(int rank) const;
   // The trace in the JSON format of Chrome and Perfetto; times in microseconds.
   std::string json() const;
-  // Writes json() to a file. Throws UserError if that is impossible.
+  // A picture, with a color for each call.
+  std::string svg() const;
+  // Writes svg() to a file whose name ends in ".svg", and json() to any other. Throws UserError if that is
+  // impossible.
   void write(const std::string& path) const;
 
 private:

@@ -6,7 +6,8 @@
 // prefill), and for one token with a cache of keys and values (decoding). Prints the share of the machine's
 // peak for the first, and the bandwidth for the second. With --tp, computes both on one rank and on several,
 // compares the results, and prints what is sent, how long that takes, and how much of it is hidden;
-// KILN_SAMPLES_TRACE=FILE writes a trace of the prefill for https://ui.perfetto.dev.
+// KILN_SAMPLES_TRACE=FILE writes a trace of the prefill: a picture if FILE ends in .svg, or else a file for
+// https://ui.perfetto.dev. KILN_SAMPLES_LINK=BYTES_PER_SECOND[,LATENCY] emulates a link between the ranks.
 #include "llama_ranks.h"
 
 using namespace kiln;

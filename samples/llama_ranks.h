@@ -8,6 +8,7 @@
 
 #include <kiln/collectives/attention.h>
 #include <kiln/collectives/mlp.h>
+#include <kiln/collectives/model_plan.h>
 #include <kiln/collectives/ranks.h>
 
 #include <map>
@@ -113,6 +114,7 @@ inline BlockRun run_on_ranks(int ranks, const BlockShape& shape, const BlockWeig
   BlockRun result(tokens, shape.hidden());
   Trace trace;
   RanksOptions options{.ranks = ranks};
+  if (const char* link = std::getenv("KILN_SAMPLES_LINK"); link && ranks > 1) options.link = parse_link(link);
   if (!trace_path.empty()) options.trace = &trace;
   run_ranks(options, [&](Communicator& comm) {
     kiln::Stream stream(comm.device());

@@ -30,28 +30,6 @@ T known(const char* option, const std::optional<T>& found, const std::string& gi
   return *found;
 }
 
-// "nvlink4", or bytes per second and a latency: "50e9,10us".
-LinkModel link_of(const std::string& text) {
-  if (const auto link = known_link(text)) return *link;
-  const auto wrong = [&] {
-    return UserError("kiln tp plan: --link \"" + text + "\" is neither one of " + names(known_links()) +
-                     " nor of the form BYTES_PER_SECOND[,LATENCY], such as 50e9,10us");
-  };
-  char* end = nullptr;
-  LinkModel link;
-  link.bytes_per_second = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || !(link.bytes_per_second > 0) || link.bytes_per_second > 1e18) throw wrong();
-  if (*end == '\0') return link;
-  if (*end != ',') throw wrong();
-  const char* begin = end + 1;
-  const double latency = std::strtod(begin, &end);
-  const std::string unit = end;
-  const double scale = unit == "ns" ? 1 : unit == "us" ? 1e3 : unit == "ms" ? 1e6 : 0;
-  if (end == begin || scale == 0 || !(latency >= 0) || latency * scale > 1e12) throw wrong();
-  link.latency = static_cast<Nanoseconds>(latency * scale);
-  return link;
-}
-
 std::string time_of(Nanoseconds t) { return fmt::format("{:.3f} ms", static_cast<double>(t) / 1e6); }
 
 void print_text(const ModelPlan& p, const std::string& device, const std::string& link) {
@@ -129,7 +107,7 @@ int run_tp(int argc, char** argv) {
   options.sequence_parallel = !whole;
   const ModelPlan result = plan_model(
       known("--model", known_model(model), model, names(known_models())),
-      known("--device", known_machine(device), device, names(known_machines())), link_of(link), options);
+      known("--device", known_machine(device), device, names(known_machines())), parse_link(link), options);
   json ? print_json(result, device, link) : print_text(result, device, link);
   return 0;
 }

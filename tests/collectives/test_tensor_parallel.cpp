@@ -2,6 +2,7 @@
 #include "findings.h"
 #include "test_seed.h"
 
+#include <kiln/collectives/mlp.h>
 #include <kiln/collectives/ranks.h>
 #include <kiln/collectives/tensor_parallel.h>
 #include <kiln/jit/runtime/tensor.h>
@@ -263,6 +264,57 @@ TEST_CASE("a trace shows transfers that are in flight while chunks are computed"
   CHECK_THAT(trace.json(),
              Catch::Contains("\"gather_matmul #0 [up] shard 1.0\"") && Catch::Contains("\"ph\": \"X\""));
   CHECK_THAT(summary, Catch::StartsWith("3 of 3 products overlap\n"));
+  const std::string picture = trace.svg();
+  std::size_t drawn = 0;
+  for (std::size_t at = 0; (at = picture.find("<title>", at)) != std::string::npos; ++at)
+    ++drawn;
+  CHECK(drawn == trace.spans().size());
+  CHECK(picture.find("rank 1 computes") != std::string::npos);
+  CHECK(picture.find(">down</text>") != std::string::npos); // the legend
+  CHECK(Trace().svg().ends_with("</svg>\n"));
+}
+
+TEST_CASE("a thousand seeds of jitter change no bit of an MLP") {
+  // Latencies that vary by many times what a chunk takes: what arrives first differs from seed to seed.
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  const std::int64_t rows = 12, width = 8, hidden = 20;
+  const auto x = random_matrix<float>(random, rows, width),
+             up = random_matrix<float>(random, width, 2 * hidden),
+             down = random_matrix<float>(random, hidden, width);
+  std::vector<float> first;
+  for (int i = 0; i < 1000; ++i) {
+    const int ranks = 3;
+    RanksOptions options = virtual_ranks(ranks);
+    options.link.jitter = 1 + static_cast<Nanoseconds>(random() % 200000), options.link.seed = random();
+    std::vector<float> all(static_cast<std::size_t>(rows * width), -1);
+    Nanoseconds makespan = 0;
+    const auto run = [&] {
+      run_ranks(options, [&](Communicator& comm) {
+        Stream stream;
+        TensorParallel tp(comm);
+        ParallelMlp mlp(tp, {.width = width, .hidden = hidden});
+        mlp.load_full(stream, up, down);
+        const Rows own = Shards::even(rows, ranks).rows(comm.rank());
+        const TensorView<float, 2> y(all.data() + own.begin * width, {own.count(), width});
+        mlp.forward(stream, rows, x.view().slice(0, own.begin, own.end), y);
+        stream.synchronize();
+        comm.barrier();
+        if (comm.rank() == 0) makespan = comm.now();
+      });
+    };
+    run();
+    if (first.empty()) first = all;
+    if (std::memcmp(first.data(), all.data(), all.size() * sizeof(float)) != 0) {
+      FAIL("seed " << options.link.seed << ", jitter " << options.link.jitter << " gives other bits");
+    }
+    if (i % 100 == 0) { // the same seed gives the same times
+      const Nanoseconds once = makespan;
+      run();
+      CHECK(makespan == once);
+    }
+  }
 }
 
 TEST_CASE("the chosen schedule hides most of what the best one can hide") {

@@ -48,7 +48,7 @@ expect 0 '^qkv .* %  (ring|direct), [0-9]+ chunk' tp plan --model llama3-70b --t
 expect 0 '"serial_layer_ns": [1-9]' tp plan --tp 2 --tokens 1 --context 1000 --link 50e9,10us --json
 expect 1 '--model "llama4" is not known; use one of llama3-8b, ' tp plan --model llama4
 expect 1 '8 key heads of llama3-8b can neither be divided among nor repeated on 3 ranks' tp plan --tp 3
-expect 1 '--link "fast" is neither one of nvlink3' tp plan --link fast
+expect 1 'the link "fast" is neither one of nvlink3' tp plan --link fast
 expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
 expect 0 '^[[]' kernels --json
