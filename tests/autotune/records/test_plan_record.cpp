@@ -7,6 +7,7 @@
 #include <kiln/autotune/cli/records_text.h>
 #include <kiln/autotune/records/maintenance.h>
 #include <kiln/autotune/records/plan_record.h>
+#include <kiln/jit/cli/support/registry.h>
 
 #include <cmath>
 
@@ -15,7 +16,7 @@ using namespace records_test;
 namespace {
 
 RecordKey plan_key(std::int64_t rows = 64) {
-  return make_key("collective_plan", {}, {3, 4}, {{{"M", rows}, {"ranks", 2}}, "gather_matmul.f32"},
+  return make_key("collective_plan", {}, {3, 4}, {{{"ranks", 2}, {"rows", rows}}, "gather_matmul"},
                   Device::cpu());
 }
 
@@ -84,4 +85,19 @@ TEST_CASE("stores with plans are listed, verified, merged and repaired", "[recor
   CHECK(verify(store, Repair::yes).damage.size() == 2);
   REQUIRE(store.best(plan_key()));
   CHECK(plan_of(*store.best(plan_key())));
+}
+
+TEST_CASE("kiln records why refers to the command that shows plans", "[records]") {
+  const TemporaryFolder folder;
+  std::mt19937_64 random(fresh_seed());
+  RecordStore store(folder.path());
+  REQUIRE(store.publish_best(record_of_plan(plan_key(), random_plan(random))));
+  std::vector<std::string> arguments{"records",         "why",      "collective_plan",     "--shape",
+                                     "ranks=2,rows=64", "--folder", folder.path().string()};
+  std::vector<char*> argv;
+  for (std::string& argument : arguments)
+    argv.push_back(argument.data());
+  CHECK_THROWS_WITH(cli::find_command("records")->run(static_cast<int>(argv.size()), argv.data()),
+                    "collective_plan is not a kernel, but stands for plans; `kiln records show "
+                    "collective_plan` prints them with their options");
 }
