@@ -4,7 +4,9 @@
 #include <kiln/collectives/gather_numbers.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <map>
 
 namespace kiln::collectives {
@@ -18,6 +20,15 @@ std::string milliseconds(Nanoseconds t) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(t) / 1e6);
   return text;
+}
+
+std::string date(std::int64_t milliseconds) {
+  const std::time_t time = static_cast<std::time_t>(milliseconds / 1000);
+  std::tm parts;
+  char text[64];
+  const bool known =
+      gmtime_r(&time, &parts) && std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts) != 0;
+  return known ? text : "an unknown date";
 }
 
 Plan forecast_all(const ProductShape& shape, const LinkModel& link,
@@ -108,8 +119,18 @@ void Plan::choose(std::size_t option) {
   hidden = most > 0 ? std::min(1.0, static_cast<double>(saved) / static_cast<double>(most)) : 0;
 }
 
+std::string Plan::origin_text() const {
+  switch (origin) {
+  case Origin::forecast: return "forecast";
+  case Origin::measured: return "measured now";
+  case Origin::stored: return "stored on " + date(measured_at);
+  case Origin::options: return "given";
+  }
+  return "";
+}
+
 std::string Plan::explain() const {
-  std::string text = shape.text() + ": " + choice().candidate.text() + "\n";
+  std::string text = shape.text() + ": " + choice().candidate.text() + " (" + origin_text() + ")\n";
   text += "  computation " + milliseconds(computation) + ", communication " + milliseconds(communication);
   char share[48];
   std::snprintf(share, sizeof share, ", %.0f %% of the shorter one hidden\n", 100 * hidden);
@@ -198,6 +219,10 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   std::fill(measured.begin(), measured.end(), measured[best]);
   of_rank_0();
   plan.choose(measured[0]);
+  plan.origin = Plan::Origin::measured;
+  plan.measured_at = std::chrono::duration_cast<std::chrono::milliseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
   return plan;
 }
 

@@ -2,6 +2,7 @@
 #include <kiln/collectives/tensor_parallel.h>
 
 #include <kiln/collectives/arrays.h>
+#include <kiln/collectives/plan_store.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/workspace.h>
@@ -280,18 +281,22 @@ const Plan& TensorParallel::plan(const Arguments& arguments, const ProductShape&
   const EngineInfo engine = comm_.engine();
   Plan plan;
   if (options_.measure && options_.overlap && !options_.force && !engine.virtual_clock) {
-    Product trial(comm_, arguments);
-    trial.write_to_scratch();
-    plan = plan_by_measurement(comm_, shape,
-                               {[&](std::int64_t rows) { trial.compute(rows); },
-                                [&](const auto& schedule) { trial.run(schedule); }});
+    std::optional<Product> product; // if the plan is measured
+    const auto trial = [&]() -> Product& {
+      if (!product) product.emplace(comm_, arguments).write_to_scratch();
+      return *product;
+    };
+    plan = plan_by_mode(comm_, shape,
+                        {[&](std::int64_t rows) { trial().compute(rows); },
+                         [&](const auto& schedule) { trial().run(schedule); }},
+                        options_.mode ? *options_.mode : default_plan_mode());
   } else {
     plan = plan_by_forecast(shape, engine.link, engine.machine);
   }
-  if (!options_.overlap) plan.choose(0);
+  if (!options_.overlap) plan.choose(0), plan.origin = Plan::Origin::options;
   if (options_.force)
     for (std::size_t i = 0; i < plan.options.size(); ++i)
-      if (plan.options[i].candidate == *options_.force) plan.choose(i);
+      if (plan.options[i].candidate == *options_.force) plan.choose(i), plan.origin = Plan::Origin::options;
   return plans_.emplace(key, std::move(plan)).first->second;
 }
 
@@ -341,7 +346,7 @@ std::string TensorParallel::summary() const {
     char share[64];
     std::snprintf(share, sizeof share, ", %.0f %% hidden", 100 * plan.hidden);
     text += plan.overlaps() ? share : comm_.size() == 1 ? ", nothing to send" : ", none was faster";
-    text += "\n";
+    text += " (" + plan.origin_text() + ")\n";
   }
   return text;
 }

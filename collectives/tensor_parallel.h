@@ -8,7 +8,8 @@
 //
 // A TensorParallel object belongs to a communicator. It plans each product (plan.h) at its first call, or
 // when the plan function is called: on the wall clock by measurement, so that the first call takes longer,
-// and on the virtual clock by the forecast. All ranks make the same calls.
+// unless an earlier process has stored the plan, and on the virtual clock by the forecast. All ranks make the
+// same calls.
 //
 // The results have the same bits by every schedule and chunking, in every run. Those of gather_matmul are the
 // bits of a product on one rank, if whole_columns is given: the options of matmul explain it. Sums over ranks
@@ -21,6 +22,7 @@
 // of communicators. Not thread-safe.
 #pragma once
 
+#include <kiln/autotune/mode.h>
 #include <kiln/collectives/plan.h>
 #include <kiln/dsl/api.h>
 #include <kiln/ops/activation.h>
@@ -62,6 +64,8 @@ public:
     bool overlap = true; // false: always the serial schedule
     // If given: use this schedule for products that have it, and plan the others by forecasts.
     std::optional<Candidate> force = {};
+    // Where plans that may be measured come from (plan.h); default: the mode of KILN_TUNE, or else `tune`.
+    std::optional<tune::Mode> mode = {};
   };
   explicit TensorParallel(Communicator& comm) : TensorParallel(comm, Options()) {}
   TensorParallel(Communicator& comm, Options options) : comm_(comm), options_(options) {}

@@ -5,6 +5,7 @@
 #include <kiln/autotune/cli/records_list.h>
 #include <kiln/autotune/cli/records_text.h>
 #include <kiln/autotune/records/maintenance.h>
+#include <kiln/autotune/records/plan_record.h>
 #include <kiln/autotune/records/why.h>
 #include <kiln/autotune/write_file.h>
 #include <kiln/dsl/error.h>
@@ -170,6 +171,11 @@ int why_record(RecordStore& store, const Arguments& a) {
     throw UserError(fmt::format("no record is of a kernel {}{}; the analytic model chooses its config, and "
                                 "`kiln tune` makes records",
                                 a.what, asked.kind.empty() ? "" : " for " + asked.kind));
+  if (is_of_plan(*key))
+    throw UserError(
+        fmt::format("{} is not a kernel, but stands for plans; `kiln records show {}` prints them "
+                    "with their options",
+                    a.what, a.what));
   const Why found = why(known, *key);
   if (!a.json) {
     fmt::print("{}", printable_lines(text_of(found)));

@@ -2,6 +2,7 @@
 #include <kiln/autotune/cli/records_list.h>
 
 #include <kiln/autotune/cli/records_text.h>
+#include <kiln/autotune/records/plan_record.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cli/support/text.h>
 
@@ -70,6 +71,22 @@ const char* doubt_about(const Record& best) {
   return best.confirmed ? "" : " (not confirmed)";
 }
 
+// The options of a plan: first those that were measured, then the others, each group from fast to slow.
+void show_plan(StoredPlan plan, bool all) {
+  std::ranges::sort(plan.options, {}, [](const StoredPlan::Option& o) {
+    return std::tuple(o.measured < 0, o.measured, o.forecast, std::string_view(o.name));
+  });
+  const std::size_t most = all ? plan.options.size() : std::min<std::size_t>(plan.options.size(), 10);
+  fmt::print("  computation {}, communication {}, measured {}\n", time_text(plan.computation),
+             time_text(plan.communication), when(plan.time));
+  for (std::size_t i = 0; i < most; ++i) {
+    const StoredPlan::Option& o = plan.options[i];
+    fmt::print("  {:>10}  forecast {:>10}  {}\n", o.measured < 0 ? "-" : time_text(o.measured),
+               time_text(o.forecast), printable(o.name));
+  }
+  if (most < plan.options.size()) fmt::print("  and {} more; --all shows them\n", plan.options.size() - most);
+}
+
 void show_key(const KeyRecords& q, bool all) {
   const RecordKey& k = *q.key;
   fmt::print("{}  {} {}\n", to_string(k.id()), printable(k.kernel), printable(text_of(k.problem)));
@@ -83,6 +100,8 @@ void show_key(const KeyRecords& q, bool all) {
   if (q.best)
     fmt::print("  used      {} in {}{}\n", printable(q.best->config), time_text(q.best->result.seconds),
                doubt_about(*q.best));
+  if (q.best)
+    if (auto plan = plan_of(*q.best)) return show_plan(std::move(*plan), all);
   std::map<std::string, std::size_t> failures;
   std::vector<const Record*> ok;
   for (const Record& record : q.records)

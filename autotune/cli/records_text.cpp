@@ -1,6 +1,8 @@
 // Implements the text and JSON forms of records.
 #include <kiln/autotune/cli/records_text.h>
 
+#include <kiln/autotune/records/plan_record.h>
+
 #include <ctime>
 
 #include <fmt/format.h>
@@ -68,6 +70,11 @@ Json to_json_object(const Record& record) {
   else
     json["error"] = record.result.error;
   json.update({{"confirmed", record.confirmed}, {"source", record.source}, {"time", record.time}});
+  if (const auto plan = plan_of(record)) {
+    json.update({{"computation", plan->computation}, {"communication", plan->communication}});
+    for (const StoredPlan::Option& o : plan->options)
+      json["options"].push_back({{"name", o.name}, {"forecast", o.forecast}, {"measured", o.measured}});
+  }
   return json;
 }
 

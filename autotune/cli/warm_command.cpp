@@ -2,6 +2,7 @@
 #include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/records/plan_record.h>
 #include <kiln/autotune/run/registry.h>
 #include <kiln/autotune/space/shape.h>
 #include <kiln/jit/cache/disk_cache.h>
@@ -86,7 +87,7 @@ public:
 
   void add(const Record& record) {
     const RecordKey& key = *record.key;
-    if (!seen_.insert(key.id()).second) return;
+    if (is_of_plan(key) || !seen_.insert(key.id()).second) return; // a plan has no code
     const auto device = std::find_if(devices_.begin(), devices_.end(), [&](Device d) {
       return backend_of(d) == key.backend && silicon_of(d.properties()) == key.silicon;
     });

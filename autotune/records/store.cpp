@@ -307,7 +307,14 @@ std::shared_ptr<const Record> read_best(const Folder& folder, const std::string&
 std::shared_ptr<const Record> RecordStore::best(const RecordKey& key) {
   const auto parent = subfolder(folder(IfMissing::leave), "best", IfMissing::leave);
   const auto own = subfolder(parent, best_folder_of(key.kernel, key.space), IfMissing::leave);
-  return own ? read_best(*own, to_string(key.id()) + ".json") : nullptr;
+  if (!own) return nullptr;
+  const std::string name = to_string(key.id()) + ".json";
+  auto record = read_best(*own, name);
+  if (!record && open_regular(*own, name))
+    log_warning_once(fmt::format("{} is ignored, since it is damaged or from a later version of Kiln; `kiln "
+                                 "records verify --repair` removes damaged files",
+                                 (own->path() / name).string()));
+  return record;
 }
 
 std::vector<std::shared_ptr<const Record>> RecordStore::bests(const std::string& kernel,
