@@ -28,7 +28,7 @@ struct Lane {
 // Thread-safe.
 class Lanes {
 public:
-  // A lane that nobody else has until all copies of the pointer are gone.
+  // A lane that no other caller gets until all copies of the pointer are gone.
   std::shared_ptr<Lane> take(Device device) {
     std::unique_ptr<Lane> lane;
     {
