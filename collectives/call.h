@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kiln/collectives/forecast.h>
+#include <kiln/collectives/reduction.h>
 #include <kiln/dsl/api.h>
 
 #include <functional>
@@ -33,6 +34,8 @@ struct CollectiveCall {
   // true: the engine reduces as data arrives. false: the rank's thread computes and reduces inside the wait,
   // so that Work::test is never true before it.
   bool in_background = false;
+  // The order that the caller allows, for engines whose libraries have reductions of their own.
+  ReductionOrder order = ReductionOrder::ranks;
 };
 
 } // namespace kiln::collectives

@@ -61,6 +61,8 @@ CollectiveCall call_of(const char* name, const CollectiveOptions& options, const
                        Schedule schedule) {
   CollectiveCall call{name, options.tag, details, std::make_shared<const Schedule>(std::move(schedule))};
   call.deadline = options.deadline;
+  call.order = options.order;
+  if (call.order == ReductionOrder::engine) call.details += ", in the engine's order";
   return call;
 }
 

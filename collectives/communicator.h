@@ -25,7 +25,7 @@
 //
 // Reductions take float dtypes and i32 (no mean for i32). They give the same bits on all ranks, in every run,
 // and by every algorithm: the parts are exchanged, and each element is reduced in the order of ranks, in f32
-// (f64 for f64; i32 wraps around), and rounded once.
+// (f64 for f64; i32 wraps around), and rounded once. Only ReductionOrder::engine allows other bits.
 //
 // Errors: UserError for invalid arguments, before anything is sent. CommError (comm_error.h) if another rank
 // fails, exits, makes a different call, or misses the deadline; it names the call and the rank at fault.
@@ -59,6 +59,7 @@ class SymmetricMemory;
 
 struct CollectiveOptions {
   Reduction reduction = Reduction::sum;
+  ReductionOrder order = ReductionOrder::ranks;
   std::string tag = {}; // names the call in errors and traces: "mlp.up"
   // The number of rows of each rank, for all_gather and reduce_scatter; empty: divided evenly.
   std::vector<std::int64_t> rows = {};

@@ -16,6 +16,11 @@ namespace kiln::collectives {
 enum class Reduction : std::uint8_t { sum, max, min, product, mean };
 const char* name_of(Reduction reduction); // "sum"
 
+// In which order the contributions of ranks are combined. `ranks` is the same on every engine. `engine` lets
+// the engine take the order that it is fastest in, so that bits depend on it; the one for threads has no
+// other order than that of ranks. Nothing chooses `engine` unless the caller asks for it.
+enum class ReductionOrder : std::uint8_t { ranks, engine };
+
 // y[i, j] = the reduction over ranks, where rank `rank` contributes own[i, j], and the others, in the order
 // of their numbers, others[r, i, j]. Then adds bias[j] and residual[i, j], which are optional. y may be own
 // or residual. Queued on the stream.

@@ -137,6 +137,8 @@ inline BlockRun run_on_ranks(int ranks, const BlockShape& shape, const BlockWeig
     const auto mine = x.view().slice(0, own.begin, own.end);
     const auto my_y = result.prefilled.view().slice(0, own.begin, own.end);
     time(result.prefill, [&] { block.run(tokens, 0, mine, my_y); });
+    if (comm.rank() == 0 && !trace_path.empty()) trace.write(trace_path);
+    comm.barrier(); // the decoding is not in the trace
     std::set<std::string> of_prefill;
     for (const auto& [key, plan] : block.plans()) {
       of_prefill.insert(key);
@@ -149,7 +151,6 @@ inline BlockRun run_on_ranks(int ranks, const BlockShape& shape, const BlockWeig
     for (const auto& [key, plan] : block.plans())
       if (!of_prefill.count(key)) result.decode.add(plan);
   });
-  if (!trace_path.empty()) trace.write(trace_path);
   return result;
 }
 

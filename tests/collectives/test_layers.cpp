@@ -326,3 +326,31 @@ TEST_CASE("wrong layers are errors") {
                       Catch::Contains("the weight's columns and the layer's out differ: 5 != 6"));
   });
 }
+
+TEST_CASE("layers work on emulated GPUs") {
+  std::mt19937_64 random(3);
+  const std::int64_t rows = 20, width = 24, hidden = 32;
+  const Mlp e(random, rows, width, hidden);
+  const auto up = tensor_of(e.up), down = tensor_of(e.down), x = tensor_of(e.x);
+  Findings found;
+  run_ranks({.ranks = 2,
+             .clock = ClockKind::virtual_time,
+             .link = {.bytes_per_second = 1e9, .latency = 100},
+             .devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.seed = 1})}},
+            [&](Communicator& comm) {
+              Stream stream(comm.device());
+              TensorParallel tp(comm);
+              ParallelMlp mlp(tp, {.width = width, .hidden = hidden});
+              const auto up_there = up.to(comm.device()), down_there = down.to(comm.device());
+              mlp.load_full(stream, up_there, down_there);
+              const Rows own = Shards::even(rows, 2).rows(comm.rank());
+              auto mine = Tensor<float, 2>::empty({own.count(), width});
+              std::copy_n(x.data() + own.begin * width, mine.size(), mine.data());
+              const auto on_device = mine.to(comm.device());
+              auto y = Tensor<float, 2>::empty(comm.device(), {own.count(), width});
+              mlp.forward(stream, rows, on_device, y);
+              stream.synchronize();
+              found.require(error(y.to(Device::cpu()), e.y, own.begin) < most_error, "y on a GPU");
+            });
+  CHECK(found.list() == test::nothing_wrong);
+}

@@ -293,7 +293,7 @@ TEST_CASE("a thousand seeds of jitter change no bit of an MLP") {
     const auto run = [&] {
       run_ranks(options, [&](Communicator& comm) {
         Stream stream;
-        TensorParallel tp(comm);
+        TensorParallel tp(comm, {.force = Candidate{"direct", {2, 1}}});
         ParallelMlp mlp(tp, {.width = width, .hidden = hidden});
         mlp.load_full(stream, up, down);
         const Rows own = Shards::even(rows, ranks).rows(comm.rank());
