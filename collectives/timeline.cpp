@@ -75,6 +75,19 @@ void Timeline::wake_helper() {
   (*sleeper)->wakes.notify_one();
 }
 
+// Threads that poll hold the lock for less than a microsecond, which is less than it takes to sleep and to be
+// woken.
+std::unique_lock<std::mutex> Timeline::take_lock() const {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (options_.active_wait > 0)
+    for (int i = 0; i < 1000; ++i) {
+      if (lock.try_lock()) return lock;
+      cpu_relax();
+    }
+  lock.lock();
+  return lock;
+}
+
 void Timeline::wake(Waiter& waiter, WaitEnd end) {
   waiter.woken = true;
   waiter.end = end;
@@ -92,7 +105,7 @@ void Timeline::wake_ready() {
 }
 
 WaitEnd Timeline::wait(const std::function<bool()>& ready, Nanoseconds deadline) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = take_lock();
   if (participants_run_events()) {
     const WaitEnd end = wait_and_help(lock, ready, deadline);
     if (polling_ == 0) wake_helper(); // for what this participant leaves
@@ -127,36 +140,37 @@ bool Timeline::sleep(std::unique_lock<std::mutex>& lock, Waiter& waiter) {
 
 WaitEnd Timeline::wait_and_help(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready,
                                 Nanoseconds deadline) {
+  Nanoseconds poll_until = now_locked() + options_.active_wait;
   for (;;) {
     if (ready()) return WaitEnd::ready;
-    if (now_locked() >= deadline) return WaitEnd::late;
-    if (events_.empty() && options_.active_wait > 0) {
-      poll(lock, deadline);
-      if (ready()) return WaitEnd::ready;
-    }
+    const Nanoseconds now = now_locked();
+    if (now >= deadline) return WaitEnd::late;
     if (!events_.empty()) {
       run_event(lock);
-      continue;
+      poll_until = now_locked() + options_.active_wait;
+    } else if (now < poll_until) {
+      poll(lock, std::min(poll_until, deadline));
+    } else {
+      Waiter self{&ready, deadline};
+      waiting_.push_back(&self);
+      --running_;
+      sleep(lock, self);
+      if (self.woken) return self.end;
+      std::erase(waiting_, &self);
+      ++running_;
     }
-    Waiter self{&ready, deadline};
-    waiting_.push_back(&self);
-    --running_;
-    sleep(lock, self);
-    if (self.woken) return self.end;
-    std::erase(waiting_, &self);
-    ++running_;
   }
 }
 
-// Waits actively for a change, for a short time.
-void Timeline::poll(std::unique_lock<std::mutex>& lock, Nanoseconds deadline) {
+// Waits actively for a change.
+void Timeline::poll(std::unique_lock<std::mutex>& lock, Nanoseconds until) {
   const std::uint64_t seen = changes_.load();
   ++polling_;
   lock.unlock();
-  const Nanoseconds until = std::min(system_now() - began_ + options_.active_wait, deadline);
   while (changes_.load(std::memory_order_acquire) == seen && system_now() - began_ < until)
-    cpu_relax();
-  lock.lock();
+    for (int i = 0; i < 16 && changes_.load(std::memory_order_relaxed) == seen; ++i)
+      cpu_relax();
+  lock = take_lock();
   --polling_;
 }
 
@@ -185,7 +199,7 @@ void Timeline::run_event(std::unique_lock<std::mutex>& lock) {
     if (participants_run_events() && next.mapped().is_long) wake_helper();
     lock.unlock();
     next.mapped().work();
-    lock.lock();
+    lock = take_lock();
   }
   if (next.mapped().done) next.mapped().done();
   wake_ready();

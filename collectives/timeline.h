@@ -100,7 +100,7 @@ public:
 
   // Calls change() with the lock, after which waiting threads look at their conditions again.
   template <class F> void change(const F& change) {
-    const std::lock_guard lock(mutex_);
+    const auto lock = take_lock();
     change();
     wake_ready();
   }
@@ -116,10 +116,11 @@ private:
   using Place =
       std::tuple<Nanoseconds, std::uint64_t, int, std::uint64_t>; // the last one distinguishes equal ones
 
+  std::unique_lock<std::mutex> take_lock() const;
   bool participants_run_events() const { return kind_ == ClockKind::wall && !options_.later_events; }
   WaitEnd wait_and_help(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready,
                         Nanoseconds deadline);
-  void poll(std::unique_lock<std::mutex>& lock, Nanoseconds deadline);
+  void poll(std::unique_lock<std::mutex>& lock, Nanoseconds until);
   void wake_helper();
   bool sleep(std::unique_lock<std::mutex>& lock, Waiter& waiter);
   void wake(Waiter& waiter, WaitEnd end);
