@@ -18,7 +18,7 @@ const char* name_of(Reduction reduction); // "sum"
 
 // In which order the contributions of ranks are combined. `ranks` is the same on every engine. `engine` lets
 // the engine take the order that it is fastest in, so that bits depend on it; the one for threads has no
-// other order than that of ranks. Nothing chooses `engine` unless the caller asks for it.
+// other order than that of ranks. Nothing chooses `engine` but the caller.
 enum class ReductionOrder : std::uint8_t { ranks, engine };
 
 // y[i, j] = the reduction over ranks, where rank `rank` contributes own[i, j], and the others, in the order

@@ -9,7 +9,7 @@
 namespace kiln::collectives {
 namespace {
 
-// The colors of Okabe and Ito (2008), which people with color blindness can tell apart.
+// The colors of Okabe and Ito (2008), which people with color blindness can distinguish.
 constexpr std::array palette{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"};
 
 constexpr int left = 150, width = 850, row = 24, gap = 12, top = 30;

@@ -196,7 +196,14 @@ int on_ranks(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "--tp") return on_ranks(argc, argv);
+  if (argc > 1 && std::string(argv[1]) == "--tp") {
+    try {
+      return on_ranks(argc, argv);
+    } catch (const std::exception& e) { // such as heads that the ranks cannot divide
+      std::fprintf(stderr, "llama_block: %s\n", e.what());
+      return 1;
+    }
+  }
   const std::int64_t tokens = samples::number(argc, argv, 1, 512),
                      cached = samples::number(argc, argv, 2, 4096);
   heads = samples::number(argc, argv, 3, heads), key_heads = samples::number(argc, argv, 4, key_heads);

@@ -41,6 +41,9 @@ if [ "$name" = llama_block ] && [ -z "${KILN_SAMPLES_DEVICE:-}" ]; then
   echo "$name ${arguments[*]}"
   KILN_SAMPLES_TRACE=$work/trace.json "$program" "${arguments[@]}" || fail "$name ${arguments[*]} failed"
   grep -q '"gather_matmul #[0-9]* \[attention.qkv\]' "$work/trace.json" || fail "the trace lacks the first product"
+  KILN_SAMPLES_LINK=1e8,50us KILN_SAMPLES_TRACE=$work/block.svg "$program" "${arguments[@]}" || fail "$name fails with a link"
+  grep -q '>mlp.down</text>' "$work/block.svg" || fail "the picture lacks the last product"
+  if KILN_SAMPLES_LINK=fast "$program" "${arguments[@]}" 2>/dev/null; then fail "$name accepts the link \"fast\""; fi
 fi
 if [ "${name#06_}" != "$name" ]; then
   [ "$(head -c 4 "$work/sharpened.png" | tail -c 3)" = PNG ] || fail "$name wrote no PNG file"
