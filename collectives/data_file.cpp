@@ -1,4 +1,4 @@
-// Implements data files.
+// Writes the shards of a rank, with the description of each, to its data file.
 #include <kiln/collectives/data_file.h>
 
 #include <kiln/collectives/safetensors_header.h>

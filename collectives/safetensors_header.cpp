@@ -134,8 +134,8 @@ nlohmann::json parse_strict_json(const std::string& what, std::string_view text,
     return Json::parse(text, watch);
   } catch (const Json::exception& error) {
     std::string reason = tune::json_reason(error);
-    for (char& c : reason)
-      if (static_cast<unsigned char>(c) < 32) c = '?';
+    for (char& c : reason) // which may quote bytes of the text
+      if (c < 32 || c > 126) c = '?';
     throw UserError(what + " is not JSON (" + reason.substr(0, 200) + ")" + fix);
   }
 }
