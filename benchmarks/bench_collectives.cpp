@@ -3,12 +3,14 @@
 //   build/bin/bench_collectives                    prints tables
 //   build/bin/bench_collectives --json FILE        also writes them
 //   build/bin/bench_collectives --quick            fewer rounds, and smaller products on the wall clock
+//   build/bin/bench_collectives --only wall_never_slower       one of the sections
 //
 // hidden = (serial - overlapped) / min(computation, communication). On the virtual clock, times are exact. On
 // the wall clock, ranks are threads with CPUs of their own, and transfers wait for an emulated link, so that
 // they take no CPU but that of a copy. The contenders take turns, and medians of their times count; a time
-// is that of the slowest rank. The last table has the times of collectives between the threads themselves.
+// is that of the slowest rank. A table has the times of collectives between the threads themselves.
 #include "collective_times.h"
+#include "never_slower.h"
 #include "numbers.h"
 
 #include <CLI/CLI.hpp>
@@ -211,13 +213,24 @@ int main(int argc, char** argv) {
   bool quick = false;
   app.add_option("--json", path, "write the results to this file");
   app.add_flag("--quick", quick, "fewer rounds, and smaller products on the wall clock");
+  std::string only;
+  app.add_option("--only", only, "run only this section")
+      ->check(CLI::IsMember(
+          {"hidden", "never_slower", "wall_clock", "collectives", "one_rank", "wall_never_slower"}));
+  benchmarks::NeverSlowerOptions of_never_slower;
+  app.add_option("--seconds", of_never_slower.seconds, "about how long wall_never_slower takes")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
+  of_never_slower.quick = quick;
   Json json = {{"cpu", Device::cpu().properties().name}, {"threads", Device::cpu().properties().num_threads}};
-  json["hidden"] = hidden_by_ratio();
-  json["never_slower"] = never_slower();
-  json["wall_clock"] = wall_clock(quick);
-  json["collectives"] = benchmarks::collective_times(quick);
-  json["one_rank"] = benchmarks::overhead_on_one_rank();
+  const auto runs = [&](const char* section) { return only.empty() || only == section; };
+  if (runs("hidden")) json["hidden"] = hidden_by_ratio();
+  if (runs("never_slower")) json["never_slower"] = never_slower();
+  if (runs("wall_clock")) json["wall_clock"] = wall_clock(quick);
+  if (runs("collectives")) json["collectives"] = benchmarks::collective_times(quick);
+  if (runs("one_rank")) json["one_rank"] = benchmarks::overhead_on_one_rank();
+  if (runs("wall_never_slower")) json["wall_never_slower"] = benchmarks::wall_never_slower(of_never_slower);
   if (!path.empty()) {
     std::FILE* file = std::fopen(path.c_str(), "w");
     if (!file) {

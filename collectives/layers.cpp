@@ -150,6 +150,39 @@ template <class F> void ParallelLinear::each_part(int rank, const F& body) const
   }
 }
 
+TensorShard ParallelLinear::features_of(int first, int last) const {
+  const int rank = tp_.communicator().rank();
+  TensorShard shard{.extents = {0}};
+  std::int64_t own = 0;
+  for (int part = 0; part < last; ++part) {
+    const Rows range = range_of(part, rank);
+    if (part >= first) {
+      // The first of several replicas saves.
+      const bool replica =
+          parts_[static_cast<std::size_t>(part)].replicated && rank > 0 && range_of(part, rank - 1) == range;
+      const std::int64_t begin = shard.extents[0];
+      shard.ranges.push_back({{begin + range.begin, begin + range.end}, own, !replica});
+      shard.extents[0] += parts_[static_cast<std::size_t>(part)].count;
+    }
+    own += range.count();
+  }
+  return shard;
+}
+
+TensorShard ParallelLinear::weight_shard_of(int first, int last) const {
+  TensorShard shard = features_of(first, last);
+  if (divided_ == Divided::columns)
+    shard.extents.insert(shard.extents.begin(), shape_.in), shard.axis = 1;
+  else
+    shard.extents.push_back(shape_.out);
+  return shard;
+}
+
+TensorShard ParallelLinear::bias_shard_of(int first, int last) const {
+  if (divided_ == Divided::columns) return features_of(first, last);
+  return {.extents = {shape_.out}, .ranges = {{{0, shape_.out}, 0, tp_.communicator().rank() == 0}}};
+}
+
 void ParallelLinear::check_whole(const Checks& check, const Array& w, bool bias, const Array& b) const {
   check.rank({"weight", w}, 2);
   check.that(w.dtype == shape_.dtype, "the weight does not have the dtype of the layer; convert it");

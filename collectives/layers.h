@@ -28,6 +28,7 @@
 #pragma once
 
 #include <kiln/collectives/tensor_parallel.h>
+#include <kiln/collectives/tensor_shard.h>
 #include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/buffer.h>
 
@@ -99,6 +100,14 @@ public:
   const ops::Output& weight() const { return weight_; }
   const ops::Output& bias() const { return bias_; } // not given if the layer has none
 
+  // Which part of the whole tensors these are: of the whole weight and bias, or of those of one part, which
+  // checkpoint.h uses. weight() has the columns of all parts also in the latter case.
+  TensorShard weight_shard() const { return weight_shard_of(0, parts()); }
+  TensorShard weight_shard(int part) const { return weight_shard_of(part, part + 1); }
+  TensorShard bias_shard() const { return bias_shard_of(0, parts()); }
+  TensorShard bias_shard(int part) const { return bias_shard_of(part, part + 1); }
+  int parts() const { return static_cast<int>(parts_.size()); }
+
   // Copies this rank's part of the whole weight [in, out] and bias [out], which are contiguous or strided, on
   // the device or the host, and of the layer's dtype.
   void load_full(ops::detail::StreamAt stream, const ops::Input& weight, const ops::Input& bias);
@@ -116,6 +125,9 @@ protected:
   std::int64_t own_features(int rank) const; // of all parts
   // Calls body(whole, own) for the ranges of features that correspond in the whole tensor and in a rank's.
   template <class F> void each_part(int rank, const F& body) const;
+  TensorShard features_of(int first, int last) const; // parts from first to last (excluded), as a vector
+  TensorShard weight_shard_of(int first, int last) const;
+  TensorShard bias_shard_of(int first, int last) const;
   void check_whole(const ops::detail::Checks& check, const ops::Array& weight, bool bias,
                    const ops::Array& b) const;
   ParallelLinear(TensorParallel& tp, LinearShape shape, Divided divided);
