@@ -5,8 +5,13 @@
 #include <kiln/collectives/group.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/cpu_info.h>
+#include <kiln/jit/base/log.h>
+#include <kiln/jit/base/options.h>
 
+#include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace kiln::collectives {
@@ -116,11 +121,39 @@ void check(const RanksOptions& o) {
 // Polling helps only if each rank has a CPU.
 Nanoseconds active_wait(int ranks) { return ranks <= thread_budget().threads ? 50'000 : 0; }
 
+// The trace of KILN_RANKS_TRACE, which is written in the end, even if ranks fail.
+class EnvironmentTrace {
+public:
+  EnvironmentTrace() : path_(read_environment().ranks_trace) {}
+  ~EnvironmentTrace() {
+    if (path_.empty()) return;
+    static std::atomic<int> runs{0};
+    if (const int run = ++runs; run > 1) {
+      const std::filesystem::path path(path_);
+      path_ =
+          path.parent_path() / (path.stem().string() + "-" + std::to_string(run) + path.extension().string());
+    }
+    try {
+      trace_.write(path_);
+    } catch (const std::exception& e) {
+      log_warning(std::string("KILN_RANKS_TRACE: ") + e.what());
+    }
+  }
+  EnvironmentTrace(const EnvironmentTrace&) = delete;
+  Trace* trace() { return path_.empty() ? nullptr : &trace_; }
+
+private:
+  std::string path_;
+  Trace trace_;
+};
+
 } // namespace
 
 void run_ranks(const RanksOptions& options, const std::function<void(Communicator& comm)>& body) {
   check(options);
   if (!body) throw UserError("run_ranks: there is no function for the ranks to call");
+  std::optional<EnvironmentTrace> of_environment;
+  if (!options.trace) of_environment.emplace();
   Group group({.ranks = options.ranks,
                .clock = options.clock,
                .link = options.link,
@@ -128,7 +161,7 @@ void run_ranks(const RanksOptions& options, const std::function<void(Communicato
                .deadline = options.deadline,
                .devices = options.devices,
                .active_wait = active_wait(options.ranks),
-               .trace = options.trace});
+               .trace = options.trace ? options.trace : of_environment->trace()});
   CpuSlice::prepare();
   group.run([&](int rank) {
     const CpuSlice slice(rank, options.ranks);

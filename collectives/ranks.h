@@ -11,6 +11,9 @@
 //
 // With a link, transfers take the time that it says (link.h). On the virtual clock, commands really run, but
 // last what cost tables say, and the result of Communicator::now() does not depend on the machine.
+//
+// If the environment variable KILN_RANKS_TRACE names a file, each run_ranks without a trace of its own writes
+// one (trace.h): the first one to this file, and later ones to files with a number, such as trace-2.json.
 #pragma once
 
 #include <kiln/collectives/communicator.h>
@@ -32,7 +35,7 @@ struct RanksOptions {
   std::int64_t workspace_bytes =
       64 << 20;                     // limit of temporary memory of a reduction on a rank; at least 4096
   std::vector<Device> devices = {}; // one for each rank; empty: all on the CPU
-  Trace* trace = nullptr;           // not owned; null: no trace
+  Trace* trace = nullptr;           // not owned; null: that of KILN_RANKS_TRACE, if any
 };
 
 // Calls body(communicator) on a thread for each rank, and returns when all have returned. If ranks throw, the

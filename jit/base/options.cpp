@@ -59,6 +59,7 @@ public:
     o.emulate_threads = value("KILN_EMULATE_THREADS");
     o.tune = value("KILN_TUNE");
     o.wisdom = value("KILN_WISDOM");
+    o.ranks_trace = value("KILN_RANKS_TRACE");
     o.command = value("KILN_COMMAND");
     return std::move(result_);
   }

@@ -18,6 +18,7 @@
 //   KILN_EMULATE_THREADS * threads that run their blocks
 //   KILN_TUNE            * default mode of tuned kernels: see autotune/mode.h
 //   KILN_WISDOM          * wisdom files, separated by ':': see autotune/records/database.h
+//   KILN_RANKS_TRACE     * file for a trace of what ranks compute and send: see collectives/ranks.h
 //   KILN_COMMAND         * path of the kiln command, which the tuner starts
 //
 // Variables without * are read once, when Kiln first needs one of them; those with * when they are used: when
@@ -64,7 +65,7 @@ struct Options {
 
   // Text that other files parse; empty if unset.
   std::string emulate_check, emulate_seed, emulate_threads;
-  std::string tune, wisdom, command;
+  std::string tune, wisdom, ranks_trace, command;
 };
 
 struct ParsedOptions {

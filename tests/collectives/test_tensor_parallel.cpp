@@ -11,7 +11,10 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 using namespace kiln;
@@ -272,6 +275,30 @@ TEST_CASE("a trace shows transfers that are in flight while chunks are computed"
   CHECK(picture.find("rank 1 computes") != std::string::npos);
   CHECK(picture.find(">down</text>") != std::string::npos); // the legend
   CHECK(Trace().svg().ends_with("</svg>\n"));
+}
+
+TEST_CASE("KILN_RANKS_TRACE writes a trace of each run, also of one that fails") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "kiln-ranks-trace";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  setenv("KILN_RANKS_TRACE", (folder / "trace.json").c_str(), 1);
+  for (int run = 0; run < 2; ++run)
+    CHECK_THROWS_AS(run_ranks(virtual_ranks(2),
+                              [&](Communicator& comm) {
+                                comm.barrier({.tag = "before"});
+                                throw std::runtime_error("a rank fails");
+                              }),
+                    std::runtime_error);
+  unsetenv("KILN_RANKS_TRACE");
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    CHECK_THAT(text, Catch::Contains("barrier #0 [before]"));
+    ++files;
+  }
+  CHECK(files == 2);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a thousand seeds of jitter change no bit of an MLP") {

@@ -41,7 +41,7 @@ TEST_CASE("an empty environment gives the defaults", "[options]") {
   CHECK_FALSE(o.ptxas);
   CHECK(o.ptxas_seconds == 120);
   for (const std::string* text :
-       {&o.emulate_check, &o.emulate_seed, &o.emulate_threads, &o.tune, &o.wisdom, &o.command})
+       {&o.emulate_check, &o.emulate_seed, &o.emulate_threads, &o.tune, &o.wisdom, &o.ranks_trace, &o.command})
     CHECK(text->empty());
 }
 
@@ -64,6 +64,7 @@ TEST_CASE("every variable is read", "[options]") {
                               {"KILN_EMULATE_THREADS", "2"},
                               {"KILN_TUNE", "off"},
                               {"KILN_WISDOM", "/w:/v"},
+                              {"KILN_RANKS_TRACE", "/t.svg"},
                               {"KILN_COMMAND", "/kiln"}});
   CHECK(warnings.empty());
   CHECK(o.debug);
@@ -84,6 +85,7 @@ TEST_CASE("every variable is read", "[options]") {
   CHECK(o.emulate_threads == "2");
   CHECK(o.tune == "off");
   CHECK(o.wisdom == "/w:/v");
+  CHECK(o.ranks_trace == "/t.svg");
   CHECK(o.command == "/kiln");
 }
 
