@@ -14,8 +14,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 
 using namespace kiln;
 using namespace kiln::collectives;
@@ -110,7 +112,10 @@ TEST_CASE("gradients have the bits of a sum in the order of ranks, whatever buck
         sizes.push_back(i == 5 ? 0 : static_cast<std::int64_t>(random() % 150) + 1);
       INFO(ranks << " ranks, buckets of " << bytes << " bytes");
       Findings found;
-      run_ranks(virtual_ranks(ranks), [&](Communicator& comm) {
+      RanksOptions options = virtual_ranks(ranks);
+      if (bytes == 600) options.clock = ClockKind::wall;
+      if (bytes == 1 << 20) options.workspace_bytes = 4096; // less than a bucket needs
+      run_ranks(options, [&](Communicator& comm) {
         Stream stream;
         std::mt19937_64 order_of(seed + static_cast<std::uint64_t>(comm.rank()));
         const Reduction reduction = bytes == 600 ? Reduction::sum : Reduction::mean;
@@ -234,13 +239,13 @@ TEST_CASE("tensor and data parallelism together have the gradients of one rank w
           squares += g * g;
       const auto up = tensor_of(e.up), down = tensor_of(e.down), x = tensor_of(e.x), dy = tensor_of(e.dy);
       Findings found;
-      run_ranks(virtual_ranks(tensor * data), [&](Communicator& comm) {
+      RanksOptions options = virtual_ranks(tensor * data);
+      options.machine = {.flops_per_second = 1e9};
+      run_ranks(options, [&](Communicator& comm) {
         Stream stream;
         // Neighbours divide the weights, and those with the same shard divide the batch.
         const auto shards = comm.split(comm.rank() / tensor), replicas = comm.split(comm.rank() % tensor);
         TensorParallel tp(*shards);
-        ParallelMlp mlp(tp, {.width = width, .hidden = hidden, .sequence_parallel = divided});
-        mlp.load_full(stream, up, down);
         const Rows batch = Shards::even(rows, data).rows(replicas->rank());
         Rows own = batch;
         if (divided) {
@@ -249,16 +254,31 @@ TEST_CASE("tensor and data parallelism together have the gradients of one rank w
         }
         const auto my_x = x.view().slice(0, own.begin, own.end),
                    my_dy = dy.view().slice(0, own.begin, own.end);
-        const Rows features = mlp.down().features();
-        auto y = test::poisoned(own.count(), width), dx = test::poisoned(own.count(), width),
-             dup = test::poisoned(width, 2 * features.count()),
-             ddown = test::poisoned(features.count(), width);
-        GradientReducer reducer(*replicas, {dup, ddown},
-                                {.reduction = Reduction::sum}); // the loss is a sum over the batch
-        mlp.forward(stream, batch.count(), my_x, y);
-        mlp.backward(stream, my_x, my_dy, dx, {.up = dup, .down = ddown});
-        reducer.ready(stream, 1);
-        reducer.ready(stream, 0);
+        // The gradients of one layer are reduced over the replicas while the other one's products exchange
+        // data between the shards.
+        std::vector<std::unique_ptr<ParallelMlp>> layers;
+        std::vector<Tensor<float, 2>> gradients;
+        for (int layer = 0; layer < 2; ++layer) {
+          layers.push_back(std::make_unique<ParallelMlp>(
+              tp, MlpShape{.width = width, .hidden = hidden, .sequence_parallel = divided}));
+          layers.back()->load_full(stream, up, down);
+          const std::int64_t features = layers.back()->down().features().count();
+          gradients.push_back(test::poisoned(width, 2 * features));
+          gradients.push_back(test::poisoned(features, width));
+        }
+        auto y = test::poisoned(own.count(), width), dx = test::poisoned(own.count(), width);
+        GradientReducer reducer(*replicas, {gradients.begin(), gradients.end()},
+                                {.bucket_bytes = 256,
+                                 .first_bucket_bytes = 256,
+                                 .reduction = Reduction::sum}); // the loss is a sum over the batch
+        for (auto& layer : layers)
+          layer->forward(stream, batch.count(), my_x, y);
+        for (std::size_t layer = layers.size(); layer-- > 0;) {
+          layers[layer]->backward(stream, my_x, my_dy, dx,
+                                  {.up = gradients[2 * layer], .down = gradients[2 * layer + 1]});
+          reducer.ready(stream, 2 * layer + 1);
+          reducer.ready(stream, 2 * layer);
+        }
         reducer.finish(stream);
         stream.synchronize();
         const auto check = [&](const char* what, double wrong) {
@@ -267,18 +287,21 @@ TEST_CASE("tensor and data parallelism together have the gradients of one rank w
         };
         check("y", error(y, e.y, own.begin));
         check("dx", error(dx, e.dx, own.begin));
-        check("ddown", error(ddown, e.ddown, features.begin));
+        const Rows features = layers[0]->down().features();
         auto gate = test::poisoned(width, features.count()), rest = test::poisoned(width, features.count());
-        for (std::int64_t i = 0; i < width; ++i)
-          for (std::int64_t j = 0; j < features.count(); ++j)
-            gate.view()(i, j) = dup.view()(i, j), rest.view()(i, j) = dup.view()(i, features.count() + j);
-        check("the gate's gradient", error(gate, e.dup, 0, features.begin));
-        check("the gradient of the rest", error(rest, e.dup, 0, hidden + features.begin));
-
-        const double norm = clip_gradient_norm(stream, *shards, {{dup}, {ddown}}, 1e-3);
+        for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+          const Tensor<float, 2>& dup = gradients[2 * layer];
+          for (std::int64_t i = 0; i < width; ++i)
+            for (std::int64_t j = 0; j < features.count(); ++j)
+              gate.view()(i, j) = dup.view()(i, j), rest.view()(i, j) = dup.view()(i, features.count() + j);
+          check("the gate's gradient", error(gate, e.dup, 0, features.begin));
+          check("the gradient of the rest", error(rest, e.dup, 0, hidden + features.begin));
+          check("ddown", error(gradients[2 * layer + 1], e.ddown, features.begin));
+        }
+        const double norm = clip_gradient_norm(stream, *shards, {{gradients[0]}, {gradients[1]}}, 1e-3);
         check("the norm", std::abs(norm / std::sqrt(squares) - 1));
-        replicas->check_replicas(stream, dup, "dup");
-        replicas->check_replicas(stream, ddown, "ddown");
+        for (const auto& gradient : gradients)
+          replicas->check_replicas(stream, gradient);
       });
       CHECK(found.list() == test::nothing_wrong);
     }
@@ -312,6 +335,26 @@ TEST_CASE("gradients that are ready twice or never are errors, and the step goes
     stream.synchronize();
     found.require(b.data()[4] == 5 && c.data()[1] == 3, "the means");
   });
+  CHECK(found.list() == test::nothing_wrong);
+}
+
+TEST_CASE("if a rank fails in its backward pass, the others do not wait for its gradients") {
+  Findings found;
+  const auto body = [&](Communicator& comm) {
+    Stream stream;
+    auto a = test::full(3, 1), b = test::full(5, 2);
+    GradientReducer reducer(comm, {a, b}, {.bucket_bytes = 1, .first_bucket_bytes = 1});
+    reducer.ready(stream, 1);
+    if (comm.rank() == 1) throw std::runtime_error("no memory for the next layer");
+    reducer.ready(stream, 0);
+    try {
+      reducer.finish(stream);
+      found.require(false, "finish must throw");
+    } catch (const CommError& e) {
+      found.require(e.failed_rank() == 1, e.what());
+    }
+  };
+  CHECK_THROWS_WITH(run_ranks(virtual_ranks(2), body), Catch::Contains("no memory for the next layer"));
   CHECK(found.list() == test::nothing_wrong);
 }
 

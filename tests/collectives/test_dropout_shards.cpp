@@ -1,13 +1,16 @@
 // Tests that ranks with parts of a tensor drop what one rank with the whole tensor drops.
+#include "exact_mlp.h"
 #include "findings.h"
 #include "test_seed.h"
 
+#include <kiln/collectives/attention.h>
 #include <kiln/collectives/ranks.h>
 #include <kiln/collectives/shards.h>
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/ops/attention.h>
 #include <kiln/ops/elementwise.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
@@ -98,5 +101,47 @@ TEST_CASE("attention whose heads are divided among ranks drops the weights that 
       one = std::move(o);
     else
       CHECK(same_bits(o, one));
+  }
+}
+
+TEST_CASE("a layer of attention with dropout has the results and gradients of one rank") {
+  constexpr std::int64_t heads = 8, key_heads = 2, size = 16, width = 24, rows = 22,
+                         columns = (heads + 2 * key_heads) * size;
+  std::mt19937_64 random(8);
+  const test::Exact qkv = test::random_exact(random, width, columns),
+                    out = test::random_exact(random, heads * size, width),
+                    x = test::random_exact(random, rows, width), dy = test::random_exact(random, rows, width);
+  const auto of_qkv = tensor_of(qkv), of_out = tensor_of(out), of_x = tensor_of(x), of_dy = tensor_of(dy);
+  test::Exact y(rows, width), dx(rows, width), dout(heads * size, width); // of one rank
+  for (int ranks : {1, 2, 4, 8}) {
+    Findings found;
+    run_ranks({.ranks = ranks, .clock = ClockKind::virtual_time}, [&](Communicator& comm) {
+      Stream stream;
+      TensorParallel tp(comm);
+      ParallelAttention layer(
+          tp, {.width = width, .heads = heads, .kv_heads = key_heads, .head_size = size, .dropout = 0.4});
+      layer.load_full(stream, of_qkv, of_out);
+      const Rows own = Shards::even(rows, ranks).rows(comm.rank()), features = layer.out().features();
+      const auto my_x = of_x.view().slice(0, own.begin, own.end),
+                 my_dy = of_dy.view().slice(0, own.begin, own.end);
+      auto my_y = test::poisoned(own.count(), width), my_dx = test::poisoned(own.count(), width),
+           my_dout = test::poisoned(features.count(), width);
+      layer.forward(stream, {.sequences = 2, .length = rows / 2}, my_x, my_y, {.seed = 12345});
+      layer.backward(stream, my_x, my_dy, my_dx, {.out = my_dout});
+      stream.synchronize();
+      if (ranks == 1) {
+        std::copy(my_y.begin(), my_y.end(), y.x.begin());
+        std::copy(my_dx.begin(), my_dx.end(), dx.x.begin());
+        std::copy(my_dout.begin(), my_dout.end(), dout.x.begin());
+        layer.forward(stream, {.sequences = 2, .length = rows / 2}, my_x, my_y, {.seed = 12346});
+        stream.synchronize();
+        found.require(error(my_y, y) > 0.01, "another seed drops other weights");
+      }
+      found.require(ranks == 1 || error(my_y, y, own.begin) < test::most_error, "y");
+      found.require(error(my_dx, dx, own.begin) < test::most_error, "dx");
+      found.require(error(my_dout, dout, features.begin) < test::most_error, "dout");
+    });
+    INFO(ranks << " ranks");
+    CHECK(found.list() == test::nothing_wrong);
   }
 }
