@@ -88,14 +88,24 @@ void ParallelAttention::rotate(ops::detail::StreamAt stream, const Heads& heads)
     ops::rotary(stream, Input(part), Output(part), *shape_.rotary);
 }
 
+ops::AttentionOptions ParallelAttention::attention_options() const {
+  return {.causal = shape_.causal,
+          .dropout = shape_.dropout,
+          .seed = seed_,
+          .first_head = qkv_.features(0).begin / shape_.head_size,
+          .whole_heads = shape_.heads};
+}
+
 void ParallelAttention::forward(ops::detail::StreamAt stream, Tokens tokens, const Input& x, const Output& y,
                                 const ForwardOptions& options) {
   const Heads heads = project(stream, tokens, x, options);
   const DType of_lse = shape_.dtype == DType::F64 ? DType::F64 : DType::F32;
   lse_ = lse_memory_.tensor(stream, of_lse, {tokens.sequences, own_heads(), tokens.length});
   rotate(stream, heads);
-  ops::attention(stream, Input(heads.q), Input(heads.k), Input(heads.v), Output(heads.attended),
-                 {.causal = shape_.causal, .lse = lse_});
+  seed_ = options.seed;
+  ops::AttentionOptions with_lse = attention_options();
+  with_lse.lse = lse_;
+  ops::attention(stream, Input(heads.q), Input(heads.k), Input(heads.v), Output(heads.attended), with_lse);
   out_.forward(stream, Input(attended_.array()), y, options);
   if (options.sequence_parallel.value_or(shape_.sequence_parallel) != shape_.sequence_parallel)
     projected_ = {};
@@ -137,7 +147,7 @@ void ParallelAttention::backward(ops::detail::StreamAt stream, const Input& x, c
       o(heads_of(attended_, 0, own)), lse(lse_.array());
   const Output to_q(dq), to_k(dk), to_v(dv);
   ops::detail::attention_backward(stream, {dattended_heads, q, k, v, o, lse, to_q, to_k, to_v},
-                                  {.causal = shape_.causal}, {});
+                                  attention_options(), {});
   if (shape_.rotary)
     for (const Array& heads : {dq, dk})
       ops::rotary_backward(stream, Input(heads), Output(heads), *shape_.rotary);

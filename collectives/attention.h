@@ -20,6 +20,7 @@
 
 #include <kiln/collectives/layers.h>
 #include <kiln/dsl/api.h>
+#include <kiln/ops/attention_options.h>
 #include <kiln/ops/kv_cache.h>
 #include <kiln/ops/rotary_options.h>
 
@@ -34,6 +35,9 @@ struct AttentionShape {
   bool causal = true;
   std::optional<ops::RotaryOptions> rotary =
       {}; // token i of a sequence is at position i, or after the cached
+  // The probability with which forward drops a weight, as the seed of the call determines (see
+  // ops/attention_options.h); forward_cached drops none. Any number of ranks drops the same weights.
+  double dropout = 0;
   bool sequence_parallel = true;
   std::string tag = "attention";
 };
@@ -87,6 +91,7 @@ private:
   Heads project(ops::detail::StreamAt stream, Tokens tokens, const ops::Input& x,
                 const ForwardOptions& options);
   void rotate(ops::detail::StreamAt stream, const Heads& heads) const;
+  ops::AttentionOptions attention_options() const; // of forward and backward
 
   const AttentionShape shape_;
   TensorParallel& tp_;
@@ -96,6 +101,7 @@ private:
   ops::Output projected_, attended_,
       lse_; // of the last forward; projected_ is {} if there is no backward for it
   Tokens tokens_;
+  std::uint64_t seed_ = 0;
 };
 
 } // namespace kiln::collectives

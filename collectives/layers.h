@@ -72,6 +72,7 @@ struct ForwardOptions {
   // For this call, instead of what the layer's shape says. Without sequence parallelism, few tokens take one
   // exchange for each pair of layers instead of two. There is no backward for such a call.
   std::optional<bool> sequence_parallel = {};
+  std::uint64_t seed = 0; // of attention with dropout: another one for each step and layer
 };
 
 // Memory for tensors of one layer, which grows.

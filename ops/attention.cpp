@@ -175,7 +175,7 @@ void launch(const detail::StreamAt& at, const Call& c) {
   list.add(c.o);
   list.add_if(c.has(has_lse), c.lse);
   detail::add_offsets(list, c.options);
-  detail::add_scores_arguments(list, c.variant, c.options, c.hooks, c.q.extents[3], c.first_batch);
+  detail::add_scores_arguments(list, c.variant, c.options, c.hooks, c.q, c.first_batch);
   const std::int64_t queries = c.q.extents[2], width = c.q.extents[3], values = c.v.extents[3];
   const bool masked = c.has(option::causal | option::before | option::after) || c.variant.mask;
   const detail::RaggedBatches ragged(c.options);

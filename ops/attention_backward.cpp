@@ -70,7 +70,7 @@ void launch_gradients(const detail::StreamAt& at, const BackwardCall& c) {
     for (const detail::OpArgument& gradient : gradients)
       list.add(gradient);
     detail::add_offsets(list, c.options);
-    detail::add_scores_arguments(list, variant, c.options, c.hooks, c.q.extents[3], c.first_batch);
+    detail::add_scores_arguments(list, variant, c.options, c.hooks, c.q, c.first_batch);
     const std::int64_t width = c.q.extents[3];
     std::optional<Config> config;
     if (width == c.v.extents[3] && (variant.options & option::fixed_order) == 0)

@@ -236,8 +236,9 @@ int kiln_activation_mul_backward(const DLTensor* gate, const DLTensor* up, const
 int kiln_dropout(const DLTensor* x, DLTensor* y, const KilnDropoutOptions* options) {
   return run("kiln_dropout", {"y", y}, [&](const CCall& call) {
     const auto o = call.options(options, KILN_DROPOUT_DEFAULTS);
-    ops::dropout(call.at, call.input("x", x), call.output("y", y),
-                 {.probability = o.probability, .seed = o.seed});
+    ops::dropout(
+        call.at, call.input("x", x), call.output("y", y),
+        {.probability = o.probability, .seed = o.seed, .first = o.first, .whole_columns = o.whole_columns});
   });
 }
 

@@ -173,8 +173,9 @@ typedef struct {
   size_t size;
   double probability; /* the probability that an element becomes zero; 0.5 */
   uint64_t seed;
+  int64_t first, whole_columns; /* for a part of a tensor, as in DropoutOptions of elementwise.h; 0 */
 } KilnDropoutOptions;
-#define KILN_DROPOUT_DEFAULTS {sizeof(KilnDropoutOptions), 0.5, 0}
+#define KILN_DROPOUT_DEFAULTS {sizeof(KilnDropoutOptions), 0.5, 0, 0, 0}
 /* Sets elements to zero, which depends on the seed and the number of the element only, and divides the others
  * by 1 - probability. The gradient is kiln_dropout of dy with the same options. */
 int kiln_dropout(const DLTensor* x, DLTensor* y, const KilnDropoutOptions* options);
@@ -213,11 +214,12 @@ typedef struct {
      relative_bias together with align_last. */
   const DLTensor *query_offsets, *key_offsets;
   int64_t batch_invariant;
+  int64_t first_head, whole_heads; /* for dropout with a part of the heads, as in attention_options.h; 0 */
 } KilnAttentionOptions;
 /* clang-format off */
 #define KILN_ATTENTION_DEFAULTS                                                                              \
   {sizeof(KilnAttentionOptions), 0, 0, 0, -1, -1, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-   NULL, NULL, NULL, NULL, 0}
+   NULL, NULL, NULL, NULL, 0, 0, 0}
 /* clang-format on */
 /* Computes o = softmax(scale q k^T) v for q [.., heads, queries, width], k [.., key heads, keys, width],
  * v [.., key heads, keys, width of v] and o [.., heads, queries, width of v]. */

@@ -33,6 +33,8 @@ ops::AttentionOptions attention_options(const CCall& call, const KilnAttentionOp
           .soft_cap = o.soft_cap,
           .dropout = o.dropout,
           .seed = o.seed,
+          .first_head = o.first_head,
+          .whole_heads = o.whole_heads,
           .sinks = call.optional_input("sinks", o.sinks),
           .query_offsets = call.optional_input("query_offsets", o.query_offsets),
           .key_offsets = call.optional_input("key_offsets", o.key_offsets),

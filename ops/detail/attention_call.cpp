@@ -65,6 +65,11 @@ void check_attention(const Checks& check, const Array& q, const Array& k, const 
              "scale and soft_cap must be finite, and soft_cap not negative; 0 stands for none");
   check.that(options.dropout >= 0 && static_cast<float>(options.dropout) < 1,
              "dropout is a probability: pass a number from 0, which drops nothing, to below 1");
+  check.that(options.first_head >= 0 &&
+                 (options.whole_heads == 0 ? options.first_head == 0
+                                           : options.first_head + heads(q) <= options.whole_heads),
+             "first_head and whole_heads do not fit: q's heads, counted from first_head on, must be among "
+             "whole_heads");
 }
 
 void check_lse(const Checks& check, const Array& lse, const Array& q) {
@@ -113,9 +118,9 @@ void add_offsets(OpArguments& list, const AttentionOptions& options) {
 }
 
 void add_scores_arguments(OpArguments& list, const OpVariant& variant, const AttentionOptions& options,
-                          const AttentionHooks& hooks, std::int64_t width, std::int64_t first_batch) {
+                          const AttentionHooks& hooks, const Array& q, std::int64_t first_batch) {
   using namespace attention_option;
-  const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(width)) : options.scale;
+  const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(q.extents[3])) : options.scale;
   list.add({variant.compute, scale});
   list.add_if(variant.options & soft_cap, {variant.compute, options.soft_cap});
   list.add_if(variant.options & before, std::min(options.window_before, farthest));
@@ -123,6 +128,8 @@ void add_scores_arguments(OpArguments& list, const OpVariant& variant, const Att
   if (variant.options & dropout) {
     list.add({variant.compute, options.dropout});
     list.add(static_cast<std::int64_t>(options.seed));
+    list.add(options.first_head);
+    list.add(options.whole_heads > 0 ? options.whole_heads : q.extents[1]);
   }
   list.add(first_batch);
   for (int i = 0; variant.hook && i < variant.hook->view_count; ++i)

@@ -24,9 +24,9 @@ OpVariant attention_variant(const Checks& check, const AttentionOptions& options
                             const AttentionHooks& hooks);
 // The arguments that AttentionGrid takes.
 void add_offsets(OpArguments& list, const AttentionOptions& options);
-// The arguments that AttentionScores takes. `width` is that of a head of q.
+// The arguments that AttentionScores takes. q has four axes.
 void add_scores_arguments(OpArguments& list, const OpVariant& variant, const AttentionOptions& options,
-                          const AttentionHooks& hooks, std::int64_t width, std::int64_t first_batch);
+                          const AttentionHooks& hooks, const Array& q, std::int64_t first_batch);
 
 // What the host knows of ragged batches.
 class RaggedBatches {

@@ -41,8 +41,8 @@ public:
   static constexpr A hidden = -std::numeric_limits<A>::infinity();
 
   // Takes the last parameters of a kernel from `next`: scale, soft_cap, window_before, window_after, the
-  // probability and the seed of dropout, of which the options name all but the first, the number of the first
-  // batch, and the views of the lambdas. q and k have four axes: batches, heads, tokens and the width. They
+  // probability and the seed of dropout, the first of q's heads and the number of all heads for dropout, of
+  // which the options name all but the first, the number of the first batch, and the views of the lambdas. q and k have four axes: batches, heads, tokens and the width. They
   // have the tokens of all sequences. `op` begins the errors: "ops::attention".
   AttentionScores(const OpVariant& v, const char* op, const ErasedView<A, 4>& q, const ErasedView<A, 4>& k,
                   const AttentionSequence& sequence, const Handle* next)
@@ -53,8 +53,10 @@ public:
         before_(take<Number>(attention_option::before, next)),
         after_(take<Number>(attention_option::after, next)),
         dropout_(take<Scalar<A>>(attention_option::dropout, next)),
-        seed_(take<Number>(attention_option::dropout, next)), first_batch_(*next++), score_views_(next),
-        mask_views_(next + (v.hook ? v.hook->view_count : 0)) {}
+        seed_(take<Number>(attention_option::dropout, next)),
+        first_head_(take<Number>(attention_option::dropout, next)),
+        whole_heads_(take<Number>(attention_option::dropout, next)), first_batch_(*next++),
+        score_views_(next), mask_views_(next + (v.hook ? v.hook->view_count : 0)) {}
 
   const Scalar<A>& scale() const { return scale_; }
 
@@ -83,7 +85,8 @@ public:
   // The weights, or their gradients, after dropout.
   Scores dropped(const Scores& weights, const AttentionBlock& at) const {
     if (!dropout_) return weights;
-    Number row = ((at.batch + first_batch_) * q_.extent(1) + at.head) * q_.extent(2);
+    Number head = (at.batch + first_batch_) * *whole_heads_ + (*first_head_ + at.head);
+    Number row = head * q_.extent(2);
     Tile rows = expand<1>(row + (sequence_.first_query() + at.m + arange(QUERIES)));
     Tile index = rows * k_.extent(2) + expand<0>(sequence_.first_key() + at.n + arange(KEYS));
     Scalar<A> factor = A(1) / (A(1) - *dropout_);
@@ -174,7 +177,7 @@ private:
   std::optional<Scalar<A>> cap_;
   std::optional<Number> before_, after_;
   std::optional<Scalar<A>> dropout_;
-  std::optional<Number> seed_;
+  std::optional<Number> seed_, first_head_, whole_heads_;
   Number first_batch_;
   const Handle *score_views_, *mask_views_;
 };

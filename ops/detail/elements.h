@@ -7,7 +7,16 @@
 
 #include <kiln/ops/detail/rows.h>
 
+#include <optional>
+
 namespace kiln::ops::detail {
+
+// How elements are numbered: element (row, column) has the number first + row * row_step + column *
+// column_step, where rows are counted in row-major order of all axes but the last. No column_step means 1.
+struct ElementNumbers {
+  Scalar<std::int64_t> first, row_step;
+  std::optional<Scalar<std::int64_t>> column_step;
+};
 
 // The elements that a tile of a program has. `Rank` is 2 or 8.
 template <int Rank> struct ElementTile {
@@ -15,8 +24,8 @@ template <int Rank> struct ElementTile {
   Offset<BN> col;
 
   template <class A> auto of(const ErasedView<A, Rank>& x) const { return rows.tile(x, col); }
-  // The numbers of the elements in row-major order, as i64.
-  template <class A> auto numbers(const ErasedView<A, Rank>& x) const {
+  // The numbers of the elements, as i64.
+  template <class A> auto numbers(const ErasedView<A, Rank>& x, const ElementNumbers& by) const {
     Tile row = expand<1>(rows.row + arange(BM));
     if constexpr (Rank == 8) {
       Scalar<std::int64_t> outer = rows.index[0];
@@ -24,7 +33,9 @@ template <int Rank> struct ElementTile {
         outer = outer * x.extent(axis) + rows.index[axis];
       row = row + outer * x.extent(6);
     }
-    Tile number = row * x.cols() + expand<0>(col + arange(BN));
+    Tile column = expand<0>(col + arange(BN));
+    if (by.column_step) column = column * *by.column_step;
+    Tile number = (by.first + row * by.row_step) + column;
     return number;
   }
 };

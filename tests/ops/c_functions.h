@@ -221,10 +221,12 @@ private:
         "kiln_dropout", {x, y},
         [](const Tensors& t) {
           KilnDropoutOptions o = KILN_DROPOUT_DEFAULTS;
-          o.probability = 0.25, o.seed = 77;
+          o.probability = 0.25, o.seed = 77, o.first = 5, o.whole_columns = 1000;
           return kiln_dropout(t[0], t[1], &o);
         },
-        [=](Stream& s) { ops::dropout(s, x, y, {.probability = 0.25, .seed = 77}); });
+        [=](Stream& s) {
+          ops::dropout(s, x, y, {.probability = 0.25, .seed = 77, .first = 5, .whole_columns = 1000});
+        });
   }
 
   void add_attention() {
@@ -243,7 +245,7 @@ private:
     const auto options = [] {
       KilnAttentionOptions o = KILN_ATTENTION_DEFAULTS;
       o.scale = 0.5, o.causal = 1, o.align_last = 1, o.window_before = 7, o.soft_cap = 2;
-      o.dropout = 0.25, o.seed = 5;
+      o.dropout = 0.25, o.seed = 5, o.first_head = 3, o.whole_heads = 9;
       return o;
     };
     ops::AttentionOptions same{.scale = 0.5,
@@ -253,6 +255,8 @@ private:
                                .soft_cap = 2,
                                .dropout = 0.25,
                                .seed = 5,
+                               .first_head = 3,
+                               .whole_heads = 9,
                                .sinks = sinks};
     add(
         "kiln_attention", {q, k, v, o, sinks, lse},

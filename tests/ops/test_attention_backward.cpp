@@ -381,6 +381,49 @@ TEST_CASE("gradients of attention without queries, keys, heads or batches are ze
   }
 }
 
+TEST_CASE("attention of a part of the heads drops the weights that attention of all heads drops") {
+  Random random;
+  KILN_SEED(random);
+  constexpr std::int64_t heads = 4, key_heads = 2, queries = 19, keys = 33, width = 16;
+  using Heads = Strided<float, 4>;
+  const Heads q(random, {2, heads, queries, width}, uniform(random, -1, 1)),
+      k(random, {2, key_heads, keys, width}, uniform(random, -1, 1)),
+      v(random, {2, key_heads, keys, width}, uniform(random, -1, 1)),
+      dout(random, {2, heads, queries, width}, uniform(random, -1, 1));
+  struct Results {
+    Heads o, dq, dk, dv;
+    explicit Results(Random& r)
+        : o(r, {2, heads, queries, width}), dq(r, {2, heads, queries, width}),
+          dk(r, {2, key_heads, keys, width}), dv(r, {2, key_heads, keys, width}) {}
+  };
+  const Results whole(random), parts(random);
+  Strided<float, 3> lse(random, {2, heads, queries});
+  // Of the heads of keys from `first` to `end` - 1, and the heads that they serve.
+  const auto compute = [&](const Results& to, std::int64_t first, std::int64_t end) {
+    on_test_device(
+        [&](Stream& s, auto q, auto k, auto v, auto dout, auto lse, auto o, auto dq, auto dk, auto dv) {
+          const auto own = [&](auto t) { return t.slice(1, 2 * first, 2 * end); };
+          const auto own_keys = [&](auto t) { return t.slice(1, first, end); };
+          ops::AttentionOptions options{.dropout = 0.4, .seed = 1234567, .lse = own(lse)};
+          options.first_head = 2 * first, options.whole_heads = heads;
+          if (end - first == key_heads) options.whole_heads = 0;
+          options.batch_invariant = true;
+          ops::attention(s, own(q), own_keys(k), own_keys(v), own(o), options);
+          options.lse = {};
+          ops::attention_backward(s, own(dout), own(q), own_keys(k), own_keys(v), own(o), own(lse), own(dq),
+                                  own_keys(dk), own_keys(dv), options);
+        },
+        q.view, k.view, v.view, dout.view, lse.view, to.o.view, to.dq.view, to.dk.view, to.dv.view);
+  };
+  compute(whole, 0, key_heads);
+  for (std::int64_t head = 0; head < key_heads; ++head)
+    compute(parts, head, head + 1);
+  parts.o.check(0, [&](auto... at) { return whole.o(at...); });
+  parts.dq.check(1e-6, [&](auto... at) { return whole.dq(at...); }, 1);
+  parts.dk.check(1e-6, [&](auto... at) { return whole.dk(at...); }, 1);
+  parts.dv.check(1e-6, [&](auto... at) { return whole.dv(at...); }, 1);
+}
+
 TEST_CASE("attention_backward refuses shapes, aliases and lambdas that do not fit") {
   Stream stream;
   auto q = Tensor<float, 4>::zeros({1, 4, 8, 16}), k = Tensor<float, 4>::zeros({1, 2, 8, 16}),
@@ -405,6 +448,10 @@ TEST_CASE("attention_backward refuses shapes, aliases and lambdas that do not fi
   CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{.soft_cap = -1}), Contains("soft_cap"));
   CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{.dropout = 1}),
                     Contains("dropout is a probability"));
+  CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{.first_head = 1}),
+                    Contains("first_head and whole_heads do not fit"));
+  CHECK_THROWS_WITH(call(o, lse, dq, dk, ops::AttentionOptions{.first_head = 1, .whole_heads = 4}),
+                    Contains("first_head and whole_heads do not fit"));
   CHECK_THROWS_WITH(
       call(o, lse, dq, dk, ops::AttentionOptions{},
            ops::score([](auto s, auto, auto, auto) { return cast<float>(bitcast<bf16>(cast<f16>(s))); })),

@@ -153,6 +153,36 @@ TEST_CASE("dropout with probability 0 copies, and with 1 gives zeros") {
   }
 }
 
+TEST_CASE("dropout of a part of a tensor drops the elements that dropout of the whole tensor drops") {
+  Random random;
+  KILN_SEED(random);
+  for (int i = 0; i < 2; ++i) {
+    const auto e = random_extents(random);
+    Strided<float, 4> x(random, e, uniform(random, 1, 2)), whole(random, e), rows(random, e),
+        columns(random, e);
+    const std::int64_t row = random.integer(0, static_cast<int>(e[0])),
+                       column = i == 0 ? 1 : random.integer(0, static_cast<int>(e[3]));
+    INFO("row " << row << ", column " << column << ", " << x.layout() << "; " << columns.layout());
+    on_test_device(
+        [&](Stream& s, auto x, auto whole, auto rows, auto columns) {
+          const ops::DropoutOptions options{.probability = 0.4, .seed = 17};
+          ops::dropout(s, x, whole, options);
+          const auto part = [&](auto x, auto y, std::int64_t first, std::int64_t whole_columns) {
+            ops::DropoutOptions of_part = options;
+            of_part.first = first, of_part.whole_columns = whole_columns;
+            ops::dropout(s, x, y, of_part);
+          };
+          for (const auto& [begin, end] : {std::pair{std::int64_t{0}, row}, {row, e[0]}})
+            part(x.slice(0, begin, end), rows.slice(0, begin, end), begin * e[1] * e[2] * e[3], 0);
+          for (const auto& [begin, end] : {std::pair{std::int64_t{0}, column}, {column, e[3]}})
+            part(x.slice(3, begin, end), columns.slice(3, begin, end), begin, e[3]);
+        },
+        x.view, whole.view, rows.view, columns.view);
+    rows.check(0, [&](auto... at) { return whole(at...); });
+    columns.check(0, [&](auto... at) { return whole(at...); });
+  }
+}
+
 TEST_CASE("elementwise gradients and dropout refuse arguments that do not fit, and name them") {
   Stream stream;
   auto x = Tensor<float, 2>::zeros({4, 5}), y = Tensor<float, 2>::zeros({4, 5}),
@@ -175,5 +205,7 @@ TEST_CASE("elementwise gradients and dropout refuse arguments that do not fit, a
   says([&] { ops::dropout(stream, early, late); }, "y overlaps x without being the same");
   says([&] { ops::dropout(stream, x, y, {.probability = 1.5}); }, "the probability must be from 0 to 1");
   says([&] { ops::dropout(stream, x, y, {.probability = NAN}); }, "the probability must be from 0 to 1");
+  says([&] { ops::dropout(stream, x, y, {.first = -1}); }, "first is negative");
+  says([&] { ops::dropout(stream, x, y, {.whole_columns = 4}); }, "whole_columns is less than x's columns");
   stream.synchronize();
 }
