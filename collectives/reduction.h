@@ -21,9 +21,17 @@ const char* name_of(Reduction reduction); // "sum"
 // other order than that of ranks. Nothing chooses `engine` but the caller.
 enum class ReductionOrder : std::uint8_t { ranks, engine };
 
+// RMSNorm of a sum c: y = c / sqrt(mean of c^2 + eps) * gamma, with the stored, rounded c, as ops::rmsnorm.
+struct NormOfSum {
+  ops::Input gamma = {}; // [columns]; {} counts as 1
+  ops::Output y = {};    // with the extents of c; given if the norm is wanted
+  double eps = 1e-5;
+};
+
 // y[i, j] = the reduction over ranks, where rank `rank` contributes own[i, j], and the others, in the order
 // of their numbers, others[r, i, j]. Then adds bias[j] and residual[i, j], which are optional. y may be own
-// or residual. Queued on the stream.
+// or residual. With `norm`, rows are also normalised, by the same kernel if they fit a tile; the bits are those
+// of ops::rmsnorm with batch_invariant. Queued on the stream.
 struct ReduceArguments {
   const ops::Input& own;    // [rows, columns]
   const ops::Input& others; // [ranks - 1, rows, columns]
@@ -31,8 +39,11 @@ struct ReduceArguments {
   int rank = 0;
   Reduction reduction = Reduction::sum;
   ops::Input bias = {}, residual = {};
+  NormOfSum norm = {};
 };
 void reduce_in_order(ops::detail::StreamAt stream, const ReduceArguments& arguments);
+// Normalises the rows of a sum c that is there already.
+void normalise(ops::detail::StreamAt stream, const ops::Input& c, const NormOfSum& norm);
 
 } // namespace kiln::collectives
 KILN_API_END

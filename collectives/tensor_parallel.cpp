@@ -7,7 +7,6 @@
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/workspace.h>
 #include <kiln/ops/matmul.h>
-#include <kiln/ops/norm.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -227,8 +226,10 @@ private:
 
   void run(const Step& step) {
     if (step.piece.kind == Piece::Kind::sum) {
-      if (step.kind == Step::Kind::reduce) reduce(step.piece.chunk);
-      if (shape_.norm) normalise(step.piece.chunk);
+      if (step.kind == Step::Kind::reduce)
+        reduce(step.piece.chunk);
+      else
+        normalise(stream_, Input(part_of(c_, 0, rows_in_c(step.piece.chunk))), norm_of(step.piece.chunk));
     } else {
       const Rows rows = schedule_->rows(step);
       if (gathers())
@@ -249,14 +250,14 @@ private:
     ReduceArguments arguments{own, sent, c, comm_.rank()};
     arguments.bias = options_.bias;
     if (options_.residual.given()) arguments.residual = Input(part_of(options_.residual.array(), 0, to));
+    arguments.norm = norm_of(chunk);
     reduce_in_order(stream_, arguments);
   }
 
-  void normalise(Chunk chunk) {
-    const Rows rows = rows_in_c(chunk);
-    if (rows.count() == 0) return;
-    ops::rmsnorm(stream_, Input(part_of(c_, 0, rows)), options_.norm.gamma, Output(part_of(normed_, 0, rows)),
-                 {.eps = options_.norm.eps, .batch_invariant = true});
+  NormOfSum norm_of(Chunk chunk) const {
+    NormOfSum norm = options_.norm;
+    if (shape_.norm) norm.y = Output(part_of(normed_, 0, rows_in_c(chunk)));
+    return norm;
   }
 
   Communicator& comm_;

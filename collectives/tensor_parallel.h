@@ -35,13 +35,6 @@
 KILN_API_BEGIN
 namespace kiln::collectives {
 
-// RMSNorm of a sum: y = c / sqrt(mean of c^2 + eps) * gamma, with the stored, rounded c (ops/norm.h).
-struct NormOfSum {
-  ops::Input gamma = {}; // [n]; {} counts as 1
-  ops::Output y = {};    // with the extents of c; given if the norm is wanted
-  double eps = 1e-5;
-};
-
 struct ParallelMatmulOptions {
   ops::Activation activation = ops::Activation::none; // of gather_matmul
   ops::Input bias = {};                               // [n]

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 using namespace kiln;
@@ -199,4 +200,48 @@ TEST_CASE("layers normalise their sums, with and without sequence parallelism, i
           });
       CHECK(found.list() == test::nothing_wrong);
     }
+}
+
+// Narrow rows, rows that fit a tile, and longer ones have kernels of their own.
+TEMPLATE_TEST_CASE("a norm of sums has the bits of ops::rmsnorm by every schedule", "", float, bf16, double) {
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  const auto filled = [&](std::int64_t m, std::int64_t n) {
+    auto t = Tensor<TestType, 2>::empty({m, n});
+    std::normal_distribution<float> normal;
+    for (TestType& x : t)
+      x = TestType(normal(random));
+    return t;
+  };
+  for (const std::int64_t width :
+       {std::int64_t{5}, std::int64_t{200}, std::int64_t{1500}, std::int64_t{40000}}) {
+    const std::int64_t rows = width > 2000 ? 3 : 11, k = 6;
+    const auto a = filled(rows, k), b = filled(k, width), residual = filled(rows, width),
+               g = filled(1, width);
+    const TensorView<const TestType, 1> gamma(g.data(), {width});
+    const int ranks = 2 + static_cast<int>(random() % 2);
+    Findings found;
+    run_ranks({.ranks = ranks, .clock = ClockKind::virtual_time}, [&](Communicator& comm) {
+      Stream stream;
+      for (const char* schedule : {"serial", "two_shot", "one_shot"})
+        for (const bool has_gamma : {true, false}) {
+          TensorParallel tp(comm, {.force = Candidate{schedule, {1}}});
+          auto c = Tensor<TestType, 2>::empty({rows, width}),
+               normed = Tensor<TestType, 2>::empty({rows, width}),
+               alone = Tensor<TestType, 2>::empty({rows, width});
+          normed.fill(TestType(-9.0f));
+          ParallelMatmulOptions options{.residual = residual};
+          options.norm.y = normed;
+          if (has_gamma) options.norm.gamma = gamma;
+          tp.matmul_all_reduce(stream, a, b, c, options);
+          ops::rmsnorm(stream, c, options.norm.gamma, alone, {.batch_invariant = true});
+          stream.synchronize();
+          found.require(std::memcmp(normed.data(), alone.data(),
+                                    static_cast<std::size_t>(c.size()) * sizeof(TestType)) == 0,
+                        std::string(schedule) + ", width " + std::to_string(width));
+        }
+    });
+    CHECK(found.list() == test::nothing_wrong);
+  }
 }
