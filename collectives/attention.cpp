@@ -17,15 +17,15 @@ using ops::Array, ops::Input, ops::Output;
 const AttentionShape& checked(const AttentionShape& s, int ranks) {
   if (s.heads < 1 || s.kv_heads < 1 || s.head_size < 1 || s.heads % s.kv_heads != 0)
     throw UserError("ParallelAttention: " + std::to_string(s.heads) + " heads, " +
-                    std::to_string(s.kv_heads) + " heads of keys and a head size of " +
+                    std::to_string(s.kv_heads) + " kv_heads and a head_size of " +
                     std::to_string(s.head_size) +
-                    " are not possible; the heads must be a multiple of those of keys");
+                    " are not possible; pass positive numbers, and a multiple of kv_heads as heads");
   if (s.heads % ranks != 0 || (s.kv_heads % ranks != 0 && ranks % s.kv_heads != 0))
     throw UserError("ParallelAttention: " + std::to_string(s.heads) + " heads and " +
-                    std::to_string(s.kv_heads) + " heads of keys cannot be divided among " +
+                    std::to_string(s.kv_heads) + " kv_heads cannot be divided among " +
                     std::to_string(ranks) +
-                    " ranks; use a number of ranks that divides the heads, and divides or is a multiple of "
-                    "those of keys");
+                    " ranks; use a number of ranks that divides heads, and that divides kv_heads or is a "
+                    "multiple of it");
   return s;
 }
 
@@ -134,7 +134,9 @@ void ParallelAttention::forward_cached(ops::detail::StreamAt stream, Tokens toke
 void ParallelAttention::backward(ops::detail::StreamAt stream, const Input& x, const Input& dy,
                                  const Output& dx, const Gradients& gradients) {
   if (!projected_.given())
-    throw UserError(stream.site, "ParallelAttention::backward: there was no forward; call it first");
+    throw UserError(stream.site,
+                    "ParallelAttention::backward: there are no activations of a forward call; call "
+                    "forward (not forward_cached) first, with sequence_parallel of the shape");
   const std::int64_t own = own_heads(), keys = own_kv_heads();
   const Array& p = projected_.array();
   const Output d = gradient_memory_.tensor(stream, shape_.dtype, {p.extents[0], p.extents[1]});

@@ -98,7 +98,8 @@ Schedule schedule_of(const ProductShape& shape, const Candidate& candidate) {
     if (is("one_shot")) return one_shot_all_reduce(chunks, bytes, options);
     break;
   }
-  throw UserError(std::string(name_of(shape.kind)) + " has no schedule \"" + candidate.schedule + "\"");
+  throw UserError(std::string(name_of(shape.kind)) + " has no schedule \"" + candidate.schedule +
+                  "\"; use one that candidates_of lists");
 }
 
 StepCost cost_of(const ProductShape& shape, const ComputeModel& machine, const Schedule& schedule) {

@@ -164,7 +164,7 @@ void check_reduction(const Checks& check, DType dtype, Reduction reduction) {
              "only tensors of floats and of i32 are reduced; convert them");
   check.that(is_float(dtype) || reduction != Reduction::mean,
              "the mean of integers is not defined; use the sum");
-  check.that(reduction <= Reduction::mean, "the reduction is none of the enumeration's");
+  check.that(reduction <= Reduction::mean, "options.reduction is not a value of Reduction; pass one of them");
 }
 
 enum class Shots : std::uint8_t { scatter, two, one };
@@ -342,7 +342,7 @@ Work Communicator::async_all_to_all(At stream, const Input& x_, const Output& y_
   check.that(x.dtype == y.dtype, "x and y have different dtypes; all_to_all does not convert");
   check.same_extents({"x", x_.array()}, {"y", y_.array()});
   check.that(x.rows % size() == 0,
-             "the rows of x cannot be divided evenly among the ranks; use the ragged form");
+             "the rows of x cannot be divided evenly among the ranks; pass send_rows and receive_rows");
   check.apart({"y", y_.array()}, {"x", x_.array()});
   const auto n = static_cast<std::size_t>(size());
   return start_all_to_all(*this, stream, "all_to_all", options, x, y,
@@ -364,7 +364,7 @@ void Communicator::all_to_all(At stream, const Input& x_, const std::vector<std:
               static_cast<std::int64_t>(receive_rows.size()), size());
   for (const auto* list : {&send_rows, &receive_rows})
     check.that(std::all_of(list->begin(), list->end(), [](std::int64_t r) { return r >= 0; }),
-               "a number of rows is negative");
+               "send_rows or receive_rows has a negative number; pass 0 for no rows");
   check.equal("the sum of send_rows and x's rows", begins_of(send_rows).back(), x.rows);
   check.equal("the sum of receive_rows and y's rows", begins_of(receive_rows).back(), y.rows);
   check.apart({"y", y_.array()}, {"x", x_.array()});
@@ -380,7 +380,8 @@ void Communicator::all_to_all(At stream, const Input& x_, const std::vector<std:
       const std::int64_t expected = all[to * 2 * n + n + from];
       check.that(rows[from * n + to] == expected,
                  ("rank " + std::to_string(from) + " sends " + std::to_string(rows[from * n + to]) +
-                  " rows to rank " + std::to_string(to) + ", which expects " + std::to_string(expected))
+                  " rows to rank " + std::to_string(to) + ", which expects " + std::to_string(expected) +
+                  "; pass equal numbers as send_rows and receive_rows")
                      .c_str());
     }
   start_all_to_all(*this, stream, "all_to_all", options, x, y, rows).wait();
@@ -398,7 +399,7 @@ Work Communicator::async_send(At stream, const Input& x_, int to, const Collecti
   const Checks check("Communicator::send", stream);
   const Block x = block_of(check, {"x", x_.array()});
   check_rank(check, "to", to, size());
-  check.that(to != rank(), "the rank sends to itself; copy the tensor");
+  check.that(to != rank(), "the rank sends to itself; copy the tensor instead");
   return start_all_to_all(pair(rank(), to), stream, "send/recv", options, x,
                           {nullptr, x.dtype, 0, x.elements, x.bytes}, {0, x.rows, 0, 0});
 }
@@ -407,7 +408,7 @@ Work Communicator::async_recv(At stream, const Output& y_, int from, const Colle
   const Checks check("Communicator::recv", stream);
   const Block y = block_of(check, {"y", y_.array()});
   check_rank(check, "from", from, size());
-  check.that(from != rank(), "the rank receives from itself; copy the tensor");
+  check.that(from != rank(), "the rank receives from itself; copy the tensor instead");
   return start_all_to_all(pair(from, rank()), stream, "send/recv", options,
                           {nullptr, y.dtype, 0, y.elements, y.bytes}, y, {0, y.rows, 0, 0});
 }

@@ -53,7 +53,8 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
 }
 
 std::unique_ptr<SymmetricMemory> Communicator::symmetric_memory(std::int64_t bytes) {
-  if (bytes < 0) throw UserError("Communicator::symmetric_memory: the number of bytes is negative");
+  if (bytes < 0)
+    throw UserError("Communicator::symmetric_memory: the number of bytes is negative; pass at least 0");
   return std::unique_ptr<SymmetricMemory>(new SymmetricMemory(*this, bytes));
 }
 

@@ -25,7 +25,7 @@ std::string gradient(std::size_t i) { return "gradient " + std::to_string(i); }
 
 void check(const std::vector<Output>& gradients, const GradientReducerOptions& options) {
   if (options.bucket_bytes <= 0 || options.first_bucket_bytes <= 0)
-    refuse("bucket_bytes and first_bucket_bytes must be positive");
+    refuse("bucket_bytes and first_bucket_bytes are not both positive; pass numbers of bytes");
   if (options.reduction != Reduction::mean && options.reduction != Reduction::sum)
     refuse(std::string("gradients have no ") + name_of(options.reduction) + "; pass the mean or the sum");
   std::vector<std::size_t> by_address;
@@ -45,7 +45,7 @@ void check(const std::vector<Output>& gradients, const GradientReducerOptions& o
     const std::size_t a = by_address[n - 1], b = by_address[n];
     if (data_of(gradients[a]) + bytes_of(gradients[a]) > data_of(gradients[b]))
       refuse("gradients " + std::to_string(std::min(a, b)) + " and " + std::to_string(std::max(a, b)) +
-             " overlap; pass a gradient that two layers share once");
+             " overlap; if two layers share a gradient, pass it once");
   }
 }
 
@@ -175,7 +175,7 @@ void GradientReducer::finish(At stream) {
                  ? " and " + std::to_string(std::count(missing, ready_.end(), false) - 1) +
                        " more were not ready in this step"
                  : " was not ready in this step") +
-            "; call ready for each gradient, also for one of zeros");
+            "; call ready for every gradient, and fill unused ones with zeros");
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     memories_[b].work.wait();
     memories_[b].missing = buckets_[b].gradients.size();

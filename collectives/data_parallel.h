@@ -1,7 +1,7 @@
-// Declares GradientReducer, which reduces the gradients of data-parallel replicas while the backward pass
-// still computes.
+// Declares GradientReducer, which reduces the gradients of data-parallel replicas while the backward pass is
+// still running.
 //
-//   GradientReducer reducer(comm, {dw0, dw1, dw2});      // all ranks, in the order of the layers
+//   GradientReducer reducer(comm, {dw0, dw1, dw2});      // on all ranks, in the order of the layers
 //   for (...) {                                          // for each step
 //     ...                                                // computes dw2
 //     reducer.ready(stream, 2);                          // its transfers overlap with what follows
@@ -11,24 +11,25 @@
 //     reducer.finish(stream);                            // now all gradients are means over the ranks
 //   }
 //
-// Gradients are contiguous tensors of any float dtypes on the communicator's device, which live as long as
-// the reducer and do not overlap. They are divided into buckets of one dtype each, from the last gradient to
+// Gradients are contiguous tensors of any float dtypes on the communicator's device. They must outlive the
+// reducer, and must not overlap. They are divided into buckets of one dtype each, from the last gradient to
 // the first, as in DistributedDataParallel of PyTorch. When all gradients of a bucket are ready, one
-// all_reduce of the whole bucket starts. Buckets start in the order of their numbers, for which a complete
-// bucket waits, so ranks may call `ready` in different orders.
+// all_reduce of the whole bucket starts. Buckets start in the order of their numbers: a complete bucket waits
+// until all earlier ones have started. So ranks may call `ready` in different orders. Then make no other
+// collective call on this communicator between the first `ready` of a step and `finish`.
 //
 // A bucket whose gradients are next to each other in memory, in the order of the list, is reduced in place.
-// Another one takes memory of its size, to which `ready` copies gradients, and from which `finish` copies
-// their means. To save copies and memory, allocate the gradients of a model as one tensor.
+// Any other bucket takes additional memory of its size, to which `ready` copies gradients, and from which
+// `finish` copies their means. To save copies and memory, allocate all gradients of a model as one tensor.
 //
-// An element is reduced in the order of ranks, in f32 (f64 for f64), and rounded once. So its bits do not
-// depend on buckets or on the order of `ready`, unless options.order allows an order of the engine.
+// Each element is reduced in the order of ranks, in f32 (f64 for f64), and rounded once. So its bits do not
+// depend on buckets or on the order of `ready`, unless options.order is ReductionOrder::engine.
 //
-// Each all_reduce takes workspace_bytes of the communicator while it lasts. One that takes more than
-// workspace_limit completes all its parts but the last before `ready` returns, so it overlaps less, and all
-// ranks must call `ready` between the same collectives on other communicators.
+// Each all_reduce takes workspace_bytes() of the communicator until it is complete. If it needs more than
+// workspace_limit(), `ready` blocks until all its parts but the last are complete. Then it overlaps less, and
+// all ranks must call `ready` at the same place among the collective calls on other communicators.
 //
-// Parameters must be the same on all ranks at the beginning: broadcast them, or compare them with
+// Parameters must initially be equal on all ranks: broadcast them, or compare them with
 // check_replicas (communicator.h). In steps that only accumulate gradients, do not call the reducer. If a
 // layer is not used in a step, fill its gradient with zeros and call `ready`.
 //
@@ -51,8 +52,9 @@ KILN_API_BEGIN
 namespace kiln::collectives {
 
 struct GradientReducerOptions {
-  // A bucket has at most so many bytes, or one larger gradient. Small buckets start early, and large ones
-  // lose less time to latency. The first bucket has a limit of its own, because nothing is sent before it.
+  // The largest size of a bucket, unless it has a single larger gradient. Small buckets start early, and
+  // large ones lose less time to latency. The first bucket has a limit of its own, because nothing is sent
+  // before it.
   std::int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
   Reduction reduction = Reduction::mean; // or sum
   ReductionOrder order = ReductionOrder::ranks;
@@ -63,19 +65,20 @@ class GradientReducer {
 public:
   using At = ops::detail::StreamAt;
 
-  // All ranks of the communicator must call it, with gradients of the same dtypes and sizes.
+  // All ranks of the communicator must call it, with gradients of the same dtypes and sizes. Blocks.
   GradientReducer(Communicator& comm, std::vector<ops::Output> gradients,
                   const GradientReducerOptions& options = {});
   GradientReducer(const GradientReducer&) = delete;
 
-  // Says that the work which computes gradient i is queued on the stream. If that makes buckets complete, it
-  // waits on the host for the stream, and starts them. Do not use the gradient until `finish`. Pass the same
-  // stream, or one that is synchronized, in all calls of a step. UserError if i is no gradient, or if it was
-  // already ready in this step; then nothing has changed.
+  // Declares that the work which computes gradient i is queued on the stream. If buckets are now complete, it
+  // synchronizes the stream, and starts their reductions. Do not use the gradient until `finish`. In all
+  // calls of a step, pass the same stream, or synchronize the earlier one before. UserError if there is no
+  // gradient i, or if it was already ready in this step; then nothing has changed.
   void ready(At stream, std::size_t i);
-  // Waits for all buckets. When the work on the stream is done, all gradients are reduced. Then the next step
-  // begins. UserError if a gradient was not ready in this step; then nothing has changed, so the caller may
-  // still call `ready` for it.
+  // Waits for the reductions of all buckets, and queues copies from buckets to gradients on the stream:
+  // gradients are reduced when the work on the stream is done. Then the next step begins. UserError if a
+  // gradient was not ready in this step; then nothing has changed, so the caller may still call `ready` for
+  // it.
   void finish(At stream);
 
   struct Bucket {

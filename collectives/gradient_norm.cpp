@@ -65,7 +65,7 @@ Array matrix_of(const Checks& check, std::size_t i, const GradientShard& shard, 
   const Array& a = shard.gradient.array();
   check.floats({name.c_str(), a});
   require(shard.copies >= 1 && shard.copies <= ranks,
-          ".copies is not between 1 and the number of ranks of the communicator");
+          ".copies is not between 1 and the number of ranks; pass how many ranks have this gradient");
   if (kiln::detail::is_contiguous(a.rank, a.extents, a.strides))
     return contiguous_array(a.data, a.dtype, {1, a.size()});
   require(a.rank == 2 && a.strides[1] == 1 && a.strides[0] >= a.extents[1],

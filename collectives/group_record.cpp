@@ -60,7 +60,7 @@ std::optional<Group::Failure> Group::failure_of(const Call& call, int rank) cons
   for (int other = 0; other < call.size(); ++other)
     if (const int number = call.in_group(other);
         other != rank && gone_[static_cast<std::size_t>(number)] && !call.rank(other).begun)
-      return Failure{number, "rank " + std::to_string(number) + " has ended without this call"};
+      return Failure{number, "rank " + std::to_string(number) + " has ended without making this call"};
   return std::nullopt;
 }
 
@@ -116,7 +116,7 @@ Group::Failure Group::delay_of(const Call& call, int rank, std::set<int> seen) c
         {number, who + " has not ended its computation of " + text_of(s.piece) + " in " + call.name.text()},
         std::move(seen));
   }
-  return {-1, "nothing has happened"};
+  return {-1, "the call has made no progress"};
 }
 
 } // namespace kiln::collectives

@@ -1,4 +1,4 @@
-// Defines the streams and memory on which a rank's reductions run, which are used again by later ones.
+// Defines the streams and memory with which a rank's reductions run, and which later reductions reuse.
 #pragma once
 
 #include <kiln/jit/runtime/buffer.h>
@@ -10,10 +10,11 @@
 
 namespace kiln::collectives {
 
-// What a reduction needs for itself: it does not wait for what the caller launches, nor for other reductions.
+// The stream and memory of one reduction, so that it waits neither for what the caller launches, nor for
+// other reductions.
 struct Lane {
   explicit Lane(Device device) : stream(device) {}
-  // Memory of at least so many bytes, whose contents are undefined.
+  // Memory of at least this size, whose contents are undefined. It is valid until the next call.
   void* memory(std::int64_t bytes) {
     if (bytes > buffer.size()) {
       buffer = Buffer(); // frees the old one first
@@ -28,7 +29,7 @@ struct Lane {
 // Thread-safe.
 class Lanes {
 public:
-  // A lane that no other caller gets until all copies of the pointer are gone.
+  // Returns a lane that no other caller gets until all copies of the pointer are destroyed.
   std::shared_ptr<Lane> take(Device device) {
     std::unique_ptr<Lane> lane;
     {

@@ -41,7 +41,7 @@ void copy_matrix(const Checks& check, StreamAt stream, const Array& to, const Ar
   }
   check.that(
       stream.stream.device().is_cpu(),
-      "the rows of the weight are not contiguous, and it is not on the CPU; copy it to a contiguous tensor");
+      "the weight has rows that are not contiguous, and is not on the CPU; copy it to a contiguous tensor");
   stream.stream.synchronize();
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
@@ -60,7 +60,8 @@ LinearShape checked(LinearShape shape) {
     throw UserError("ParallelLinear: a weight of " + std::to_string(shape.in) + " x " +
                     std::to_string(shape.out) + " has no elements; pass positive numbers of features");
   if (!is_float(shape.dtype))
-    throw UserError("ParallelLinear: weights are of floats, and not of " + std::string(name(shape.dtype)));
+    throw UserError("ParallelLinear: weights cannot have the dtype " + std::string(name(shape.dtype)) +
+                    "; pass a float dtype");
   return shape;
 }
 
@@ -85,7 +86,7 @@ std::vector<ParallelLinear::Part> ParallelLinear::parts_of(const LinearShape& sh
   std::vector<ColumnPart> given = shape.parts;
   if (given.empty()) given.push_back({columns ? shape.out : shape.in, shape.unit});
   if (!columns && !shape.parts.empty())
-    throw UserError("RowParallelLinear: only a column-parallel layer has parts");
+    throw UserError("RowParallelLinear: only a column-parallel layer has parts; leave `parts` empty");
   std::vector<Part> parts;
   std::int64_t begin = 0;
   for (const ColumnPart& part : given) {
@@ -96,14 +97,15 @@ std::vector<ParallelLinear::Part> ParallelLinear::parts_of(const LinearShape& sh
     const std::int64_t units = part.columns / part.unit;
     const bool replicated = part.replicate && units < ranks;
     if (replicated && ranks % units != 0)
-      throw UserError("ParallelLinear: " + text + " cannot be repeated evenly on " + std::to_string(ranks) +
-                      " ranks");
+      throw UserError("ParallelLinear: " + text + " cannot be replicated evenly on " + std::to_string(ranks) +
+                      " ranks; use a multiple of " + std::to_string(units) + " ranks");
     parts.push_back({begin, part.columns, part.unit, replicated});
     begin += part.columns;
   }
   if (begin != (columns ? shape.out : shape.in))
     throw UserError("ParallelLinear: the parts have " + std::to_string(begin) +
-                    " columns, and the weight has " + std::to_string(shape.out));
+                    " columns, and the weight has " + std::to_string(columns ? shape.out : shape.in) +
+                    "; pass parts that add up to the weight");
   return parts;
 }
 
@@ -188,8 +190,8 @@ void ParallelLinear::check_whole(const Checks& check, const Array& w, bool bias,
   check.that(w.dtype == shape_.dtype, "the weight does not have the dtype of the layer; convert it");
   check.equal("the weight's rows and the layer's in", w.extents[0], shape_.in);
   check.equal("the weight's columns and the layer's out", w.extents[1], shape_.out);
-  check.that(bias == shape_.bias, shape_.bias ? "the layer has a bias, and none is given"
-                                              : "a bias is given, and the layer has none");
+  check.that(bias == shape_.bias, shape_.bias ? "the layer has a bias, and none is given; pass it"
+                                              : "a bias is given, and the layer has none; pass {}");
   if (!bias) return;
   check.rank({"bias", b}, 1);
   check.that(b.dtype == shape_.dtype, "the bias does not have the dtype of the layer; convert it");
@@ -313,7 +315,7 @@ void ColumnParallelLinear::backward(StreamAt stream, const Input& x, const Input
   const Checks check("ColumnParallelLinear::backward", stream);
   check.that(
       shape_.activation == ops::Activation::none,
-      "the layer has an activation; use a layer without one, and ops::activation_mul_backward or the like");
+      "a layer with an activation has no backward; use a layer without one, and ops::activation_backward");
   Communicator& comm = tp_.communicator();
   const ops::MatmulBackwardOptions of_weight{.dbias = dbias};
   const ParallelMatmulOptions options{.whole_depth = shape_.out, .tag = shape_.tag + ".dx"};

@@ -8,22 +8,28 @@
 //   up.forward(stream, x, h);                     // x [own rows, 4096], h [rows, 14336 / ranks]
 //   down.forward(stream, h, y);                   // y [own rows, 4096]
 //
-// A column-parallel layer has some columns of the weight on each rank, a row-parallel one some rows. Weights
-// are [in, out], the transpose of PyTorch's, and undefined until load_full. Rank r of P has the features from
-// n * r / P to n * (r + 1) / P (end excluded), so P need not divide n. A layer refers to its TensorParallel,
-// and that to its communicator; destroy them in reverse order.
+// A column-parallel layer divides the columns of its weight among the ranks, and a row-parallel one the rows.
+// Weights are [in, out], the transpose of PyTorch's, and undefined until they are loaded (load_full, or
+// Checkpoint::load). Of n columns or rows, rank r of P has those from n * r / P to n * (r + 1) / P (end
+// excluded), so P need not divide n. A layer refers to its TensorParallel, and that to its communicator;
+// destroy them in reverse order.
 //
 // With sequence parallelism (the default), activations outside of a pair of such layers are divided among the
-// ranks by rows: a column-parallel layer gathers its input while it multiplies, and a row-parallel one
-// scatters the sums of its results while it multiplies. Without it, activations are whole on every rank: a
-// column-parallel layer sends nothing in its forward, and a row-parallel one reduces to all ranks.
+// ranks by rows, which are tokens: a column-parallel layer gathers its input while it multiplies, and a
+// row-parallel one reduces and scatters its result while it multiplies. Without it, activations are whole on
+// every rank: a column-parallel layer sends nothing in its forward, and a row-parallel one all-reduces its
+// result.
 //
-// The gradients of a bias that all ranks have (of a row-parallel layer) are the same on all ranks.
+// All ranks must construct the same layers, and make the same forward and backward calls, in the same order.
+// A call returns when its work is queued on the stream, or later. Synchronize the stream before the host, or
+// another stream, uses the results.
 //
-// Bits: the results of a column-parallel layer are those of one rank. What is summed over ranks has the same
-// bits in every run and by every schedule, but not for every number of ranks.
+// Every rank has the whole bias of a row-parallel layer, and its whole gradient: do not add it up over ranks.
 //
-// Each layer has workspaces that grow to the largest call. Its tensors are on the device of the communicator.
+// Bits: the results of a column-parallel layer are those of one rank. Sums over ranks have the same bits in
+// every run and with every schedule, but these depend on the number of ranks.
+//
+// Each layer has workspaces that grow to the largest call. All tensors are on the device of the communicator.
 // Errors are those of TensorParallel. Not thread-safe.
 #pragma once
 
@@ -44,12 +50,13 @@ class Checks;
 KILN_API_BEGIN
 namespace kiln::collectives {
 
-// A matrix that is part of a column-parallel layer's weight.
+// One of the matrices side by side of which a column-parallel layer's weight consists.
 struct ColumnPart {
-  std::int64_t columns = 0;
-  std::int64_t unit = 1; // the ranks get multiples of so many columns
-  // If there are fewer units than ranks, which must then be a multiple of them: true gives several ranks the
-  // same unit, of which each is a replica. The gradients of replicas are added up.
+  std::int64_t columns = 0; // on all ranks together; a multiple of `unit`
+  std::int64_t unit = 1;    // each rank gets a multiple of this number of columns, such as the size of a head
+  // Matters only if there are fewer units than ranks. true: each unit is replicated on equally many ranks, so
+  // the number of ranks must be a multiple of the number of units, and backward adds up the gradients of the
+  // replicas. false: some ranks have no columns of this part.
   bool replicate = false;
 };
 
@@ -58,24 +65,28 @@ struct LinearShape {
   DType dtype = DType::F32;     // of weights and activations
   bool bias = false;
   bool sequence_parallel = true;
-  ops::Activation activation = ops::Activation::none; // of a column-parallel layer; then backward is an error
-  // Of a column-parallel layer: the matrices side by side of which the weight consists, such as those of the
-  // gate and of the rest of an MLP. Each rank has its columns of all of them. Empty: one matrix.
+  // Only for column-parallel layers. backward of a layer with an activation is a UserError.
+  ops::Activation activation = ops::Activation::none;
+  // Of a column-parallel layer: the matrices side by side of which the weight consists, such as the gate and
+  // up matrices of an MLP. Each rank has some columns of each. Empty: one matrix.
   std::vector<ColumnPart> parts = {};
-  std::int64_t unit = 1; // the ranks get multiples of so many features, such as the size of a head
-  std::string tag = {};
+  std::int64_t unit = 1; // each rank gets a multiple of this number of features; unused if there are parts
+  std::string tag = {};  // names the layer's calls in errors and traces
 };
 
 struct ForwardOptions {
-  ops::Input residual = {}; // of layers that end with a sum over ranks, with the extents of y: is added to it
-  NormOfSum norm = {};      // of the same layers: normalises y, too
-  // For this call, instead of what the layer's shape says. Without sequence parallelism, few tokens take one
-  // exchange for each pair of layers instead of two. There is no backward for such a call.
+  // Not for ColumnParallelLinear. residual, with the extents of y, is added to y; norm also computes the
+  // RMSNorm of y (reduction.h).
+  ops::Input residual = {};
+  NormOfSum norm = {};
+  // Overrides sequence_parallel of the layer's shape for this call. Without sequence parallelism, a pair of
+  // layers communicates once instead of twice, which is faster for few tokens. A call that differs from the
+  // shape has no backward.
   std::optional<bool> sequence_parallel = {};
-  std::uint64_t seed = 0; // of attention with dropout: another one for each step and layer
+  std::uint64_t seed = 0; // for attention with dropout; use a different one for each step and layer
 };
 
-// Memory for tensors of one layer, which grows.
+// The scratch memory of a layer, which grows to the largest tensor.
 class LayerMemory {
 public:
   explicit LayerMemory(Device device) : device_(device) {}
@@ -87,32 +98,35 @@ private:
   Buffer buffer_;
 };
 
-// What both kinds have in common: a shard of a weight, and of a bias.
+// The base of both kinds of layer, which owns this rank's shards of the weight and of the bias.
 class ParallelLinear {
 public:
   ParallelLinear(const ParallelLinear&) = delete;
 
   const LinearShape& shape() const { return shape_; }
-  // The features of this rank: rows of the weight, or columns of one of its parts, counted within the part.
+  // The divided features that this rank has: rows of the whole weight of a row-parallel layer, or columns of
+  // one part of a column-parallel one, counted from the beginning of the part.
   Rows features(int part = 0) const { return range_of(part, tp_.communicator().rank()); }
-  // This rank's part of the weight, [in, own features] or [own features, out], and of the bias: [own
-  // features] of a column-parallel layer, [out] of a row-parallel one. The columns of the parts are side by
-  // side.
+  // This rank's part of the weight: [in, own features] of a column-parallel layer, with the columns of all
+  // parts side by side, and [own features, out] of a row-parallel one. And of the bias: [own features] or
+  // [out]. The memory belongs to the layer, and callers such as optimizers may write to it.
   const ops::Output& weight() const { return weight_; }
   const ops::Output& bias() const { return bias_; } // not given if the layer has none
 
-  // Which part of the whole tensors these are: of the whole weight and bias, or of those of one part, which
-  // checkpoint.h uses. weight() has the columns of all parts also in the latter case.
+  // Where weight() and bias() are in the whole tensors (see checkpoint.h). With a part: where the columns of
+  // this part are in the whole matrix of the part; weight() has the columns of all parts in this case, too.
   TensorShard weight_shard() const { return weight_shard_of(0, parts()); }
   TensorShard weight_shard(int part) const { return weight_shard_of(part, part + 1); }
   TensorShard bias_shard() const { return bias_shard_of(0, parts()); }
   TensorShard bias_shard(int part) const { return bias_shard_of(part, part + 1); }
   int parts() const { return static_cast<int>(parts_.size()); }
 
-  // Copies this rank's part of the whole weight [in, out] and bias [out], which are contiguous or strided, on
-  // the device or the host, and of the layer's dtype.
+  // Copies this rank's part of the whole weight [in, out] and bias [out] ({} without one), of the layer's
+  // dtype, on the device or the host. They may be strided on the CPU; on other devices, rows are contiguous.
+  // Blocks until the copies are done.
   void load_full(ops::detail::StreamAt stream, const ops::Input& weight, const ops::Input& bias);
-  // Gathers the whole weight [in, out] and bias [out] on every rank. All ranks must call it. Blocks.
+  // Gathers the whole weight [in, out] and bias [out] ({} without one) on every rank. All ranks must call it.
+  // Blocks.
   void save_full(ops::detail::StreamAt stream, const ops::Output& weight, const ops::Output& bias);
 
 protected:
@@ -145,13 +159,13 @@ protected:
 class ColumnParallelLinear : public ParallelLinear {
 public:
   ColumnParallelLinear(TensorParallel& tp, LinearShape shape);
-  // y [rows, own out] = activation(x weight + bias); x [own rows, in], or [rows, in] without sequence
-  // parallelism.
+  // Computes y [rows, own out] = activation((x weight) + bias). x is [own rows, in], or [rows, in] without
+  // sequence parallelism.
   void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y,
                const ForwardOptions& options = {});
   // Computes dx (with the extents of x), dweight (of weight()) and dbias (of bias()) from dy [rows, own out],
-  // and overwrites them. dweight and dbias may be {}. With sequence parallelism, x is gathered again while dx
-  // is computed.
+  // and overwrites them. {} for dweight or dbias: it is not computed. x is that of the forward call. With
+  // sequence parallelism, x is gathered again while dx is computed.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
                 const ops::Output& dx, const ops::Output& dweight, const ops::Output& dbias);
 
@@ -163,12 +177,13 @@ private:
 class RowParallelLinear : public ParallelLinear {
 public:
   RowParallelLinear(TensorParallel& tp, LinearShape shape);
-  // y [own rows, out] = sum over ranks of x weight, plus bias and residual, which are optional; x [rows,
-  // own in]. Without sequence parallelism y and residual are [rows, out].
+  // Computes y = (sum over ranks of (x weight)) + bias + residual, with y and residual [own rows, out], or
+  // [rows, out] without sequence parallelism, and x [rows, own in].
   void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y,
                const ForwardOptions& options = {});
   // Computes dx [rows, own in], dweight (with the extents of weight()) and dbias (of bias()) from dy, which
-  // has the extents of y, and overwrites them. dweight and dbias may be {}.
+  // has the extents of y, and overwrites them. {} for dweight or dbias: it is not computed. x is that of the
+  // forward call.
   void backward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Input& dy,
                 const ops::Output& dx, const ops::Output& dweight, const ops::Output& dbias);
 };

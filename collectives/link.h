@@ -3,7 +3,6 @@
 // Each rank has a port for what it sends and one for what it receives. A transfer starts when both ports are
 // free, occupies them for its bytes divided by the bandwidth, and arrives one latency after its last byte;
 // the ports are free during the latency. Each port serves transfers in the order in which they are requested.
-// The bandwidth is that of one direction.
 #pragma once
 
 #include <kiln/collectives/timeline.h>
@@ -19,12 +18,12 @@ struct LinkModel {
   // Of the link from one rank to another.
   struct Edge {
     int from = 0, to = 0;
-    double bytes_per_second = 0; // 0: transfers take no time
+    double bytes_per_second = 0; // 0: unlimited
     Nanoseconds latency = 0;
   };
-  double bytes_per_second = 0; // 0: transfers take no time
+  double bytes_per_second = 0; // of one direction; 0: unlimited
   Nanoseconds latency = 0;
-  std::vector<Edge> edges = {}; // the edges that are unlike the others
+  std::vector<Edge> edges = {}; // the edges that differ from the above
   Nanoseconds jitter = 0;       // each latency grows by up to this, pseudo-randomly, as the seed determines
   std::uint64_t seed = 0;
 

@@ -63,7 +63,8 @@ void ParallelMlp::forward(ops::detail::StreamAt stream, std::int64_t rows, const
 void ParallelMlp::backward(ops::detail::StreamAt stream, const Input& x, const Input& dy, const Output& dx,
                            const Gradients& gradients) {
   if (!hidden_.given())
-    throw UserError(stream.site, "ParallelMlp::backward: there was no forward; call it first");
+    throw UserError(stream.site, "ParallelMlp::backward: there are no activations of a forward call; call "
+                                 "forward first, with sequence_parallel of the shape");
   const Array hidden = hidden_.array(), active = active_.array();
   const Output dhidden =
       gradient_memory_.tensor(stream, shape_.dtype, {hidden.extents[0], hidden.extents[1]});

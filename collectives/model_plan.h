@@ -1,13 +1,13 @@
-// Forecasts a transformer on several ranks of a machine that need not be present.
+// Declares plan_model, which forecasts a transformer on several ranks of a machine that need not be present.
 //
 //   const ModelPlan plan = plan_model(*known_model("llama3-70b"), *known_machine("h100"),
 //                                     *known_link("nvlink4"), {.ranks = 8, .tokens = 4096});
 //   plan.layer_time();              // of one transformer layer, in nanoseconds
 //
-// The products of a layer are planned as TensorParallel plans them on the virtual clock (plan.h). Attention
-// takes the longer of its arithmetic (for the scores inside the causal mask) and of reading its keys and
-// values. Norms and the activation are passes over memory. All tensors are of bf16. The embedding and the
-// output layer count towards weight_bytes, but not towards the times.
+// The products of a layer are planned as TensorParallel plans them on the virtual clock (plan.h). The time of
+// attention is that of its arithmetic (for the scores inside the causal mask), or of reading its keys and
+// values, whichever is longer. Norms and the activation are passes over memory. All tensors are of bf16. The
+// embedding and the output layer count towards weight_bytes, but not towards the times.
 #pragma once
 
 #include <kiln/collectives/plan.h>
@@ -29,8 +29,8 @@ struct ModelShape {
 
 struct Machine {
   std::string name;
-  ComputeModel model;    // what products and passes reach
-  double peak_flops = 0; // of the dense 16-bit products, for the MFU
+  ComputeModel model;    // the rates that products and passes over memory achieve
+  double peak_flops = 0; // operations per second of dense 16-bit products, for the MFU
   std::int64_t memory_bytes = 0;
 };
 
@@ -39,20 +39,21 @@ struct NamedLink {
   LinkModel link;
 };
 
-// By name; the lists are for help texts.
+// The models, machines and links that Kiln knows; by name, nullopt if it is unknown.
 const std::vector<ModelShape>& known_models();
 const std::vector<Machine>& known_machines();
 const std::vector<NamedLink>& known_links();
 std::optional<ModelShape> known_model(const std::string& name);
 std::optional<Machine> known_machine(const std::string& name);
 std::optional<LinkModel> known_link(const std::string& name);
-// A known link, or BYTES_PER_SECOND[,LATENCY], such as "50e9,10us". Throws UserError for other text.
+// Parses the name of a known link, or BYTES_PER_SECOND[,LATENCY], such as "50e9,10us". Throws UserError for
+// other text.
 LinkModel parse_link(const std::string& text);
 
 struct ModelPlanOptions {
   int ranks = 1;
-  std::int64_t tokens = 4096;    // of one sequence that is computed at once; 1: one step of decoding
-  std::int64_t context = 0;      // tokens that are in the cache of keys and values before
+  std::int64_t tokens = 4096;    // computed at once, all of one sequence; 1: one step of decoding
+  std::int64_t context = 0;      // tokens that are already in the KV cache
   bool sequence_parallel = true; // takes effect only if there are at least as many tokens as ranks
 };
 
@@ -61,7 +62,7 @@ struct ModelPlan {
     std::string name;                 // "qkv", "attention", "out", "up", "down", "norms"
     Nanoseconds time = 0, serial = 0; // of the chosen schedule, and of the serial one
     Nanoseconds computation = 0, communication = 0;
-    double hidden = 0;           // share of the shorter of these two
+    double hidden = 0;           // as Plan::hidden
     std::string schedule;        // empty: nothing is sent
     std::int64_t sent_bytes = 0; // by each rank
   };
@@ -77,8 +78,8 @@ struct ModelPlan {
   Nanoseconds serial_layer_time() const;
 };
 
-// Throws UserError unless the number of ranks is 1 to that of the heads, and kv_heads divides it or is a
-// multiple of it.
+// Makes the forecast. Throws UserError unless the number of ranks is between 1 and model.heads, and divides
+// kv_heads or is a multiple of it.
 ModelPlan plan_model(const ModelShape& model, const Machine& machine, const LinkModel& link,
                      const ModelPlanOptions& options);
 

@@ -1,30 +1,32 @@
-// Defines Plan, the choice of a schedule for a product with a collective, and how it is made.
+// Defines Plan, the choice of a schedule for a matrix product with a collective, and explains how it is made.
 //
 // The serial schedule is always a candidate, and wins unless another one is faster. All candidates are ranked
 // by their forecasts (forecast.h). On the wall clock, the three best are then timed against the serial one:
-// the ranks run them in turn, five times each. A run takes as long as its slowest rank, and medians count. A
-// schedule replaces the serial one only if it is at least 2 % faster. Rank 0 makes the decision.
+// the ranks run these four round-robin, five times each. The time of a run is that of its slowest rank, and
+// the time of a candidate is the median of its runs. A schedule replaces the serial one only if it is at
+// least 2 % faster. Rank 0 makes the decision.
 //
-// A measured plan is stored in the tuner's database, and later processes use it as long as the product, the
-// device, the numbers of ranks and CPUs, the emulated link, the version of Kiln and the possible schedules
-// are the same. `kiln records show collective_plan` prints the stored plans; wisdom files contain them, too.
+// A measured plan is stored in the tuner's database. Later processes use it if the product, the device, the
+// numbers of ranks and CPUs, the emulated link, the version of Kiln and the possible schedules are the same.
+// `kiln records show collective_plan` prints the stored plans; wisdom files contain them, too.
 // On the wall clock, the mode (autotune/mode.h) says where plans come from:
 //
-//   tune, online           the database or a wisdom file; if they have none, it is measured, and stored
-//   cached, deterministic  the database or a wisdom file; if they have none, by the forecasts
-//   pinned                 a wisdom file; if it has none, UserError
-//   analytic, off          by the forecasts
+//   tune, online           the database or a wisdom file; if neither has the plan, it is measured and stored
+//   cached, deterministic  the database or a wisdom file; if neither has the plan, forecasts
+//   pinned                 a wisdom file; if it does not have the plan, UserError
+//   analytic, off          forecasts
 //
-// The mode is that of TensorParallel::Options or of KILN_TUNE. The default is `tune`, not `cached` as for
-// launches: measuring takes about 40 times as long as the product itself, which is much less than a search
-// for a config. Plans are never made in the background, since all ranks must change them at the same call: a
-// plan is looked up, and if necessary measured, when its product is first called or planned.
+// The mode is that of TensorParallel::Options, or else of KILN_TUNE. The default is `tune`, and not `cached`
+// as for the configs of kernels: measuring takes about 40 times as long as the product itself, which is much
+// less than a search for a config. Plans are never made in the background, since all ranks must change them
+// at the same call: a plan is looked up, and if necessary measured, when its product is first called or
+// planned.
 //
-// A plan does not choose the configs of the products. Those of the chunks are batch-invariant, and so have
-// the config of ops::matmul_config for their rows, with the same step of K for all numbers of rows. The
-// fastest config with this step of K is hardly faster: by at most 2 % for 128 to 512 rows, and by 7 % for 64
-// rows (measured by `kiln tune matmul --deterministic` on one thread of an AMD Zen 3, for N and K from 512 to
-// 2048, in f32 and bf16).
+// A plan does not choose the configs of the products. The products of chunks are batch-invariant: they have
+// the config of ops::matmul_config for their rows, with the same tile size along K for all numbers of rows.
+// The fastest config with this tile size is hardly faster: by at most 2 % for 128 to 512 rows, and by 7 % for
+// 64 rows (measured by `kiln tune matmul --deterministic` on one thread of an AMD Zen 3, for N and K from 512
+// to 2048, in f32 and bf16).
 #pragma once
 
 #include <kiln/collectives/candidates.h>
@@ -45,24 +47,24 @@ struct Plan {
     Nanoseconds forecast = 0, measured = -1; // -1: not measured
   };
   ProductShape shape;
-  std::size_t chosen = 0;      // of the options
+  std::size_t chosen = 0;      // index into options
   std::vector<Option> options; // the serial one first
   std::shared_ptr<const Schedule> schedule;
-  // Of the serial schedule: the computations of a rank, and the time of its transfers alone. `hidden` is the
-  // share of the shorter of the two that the chosen schedule saves, at most 1.
+  // Of the serial schedule: the time of a rank's computations alone, and of its transfers alone. `hidden` is
+  // the time that the chosen schedule saves, as a fraction of the shorter of the two; at most 1.
   Nanoseconds computation = 0, communication = 0;
   double hidden = 0;
 
   enum class Origin : std::uint8_t {
     forecast, // chosen by the forecasts
-    measured, // by this object
-    stored,   // measured by another one, or in another process
-    options,  // TensorParallel::Options fix the schedule
+    measured, // by this TensorParallel
+    stored,   // measured by another TensorParallel, or in another process
+    options,  // fixed by TensorParallel::Options
   };
   Origin origin = Origin::forecast;
   std::int64_t measured_at = 0; // milliseconds since 1970; 0: not measured
 
-  // Selects an option and builds its schedule.
+  // Selects the option with this index, and builds its schedule.
   void choose(std::size_t option);
   bool overlaps() const { return chosen != 0; }
   const Option& choice() const { return options[chosen]; }
@@ -71,15 +73,15 @@ struct Plan {
   std::string explain() const;
 };
 
-// What a plan measures on the wall clock. All ranks call the functions alike.
+// What a plan measures on the wall clock. All ranks call the functions in the same order.
 struct Trial {
-  std::function<void(std::int64_t rows)> compute; // the local product of so many rows
-  std::function<void(const std::shared_ptr<const Schedule>&)> run;
+  std::function<void(std::int64_t rows)> compute; // computes the local product of this number of rows
+  std::function<void(const std::shared_ptr<const Schedule>&)> run; // executes the product with a schedule
 };
 
 // Chooses by forecasts alone.
 Plan plan_by_forecast(const ProductShape& shape, const LinkModel& link, const ComputeModel& machine);
-// Chooses as described above. All ranks call it.
+// Chooses by measurement, as described above. All ranks must call it.
 Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Trial& trial);
 
 } // namespace kiln::collectives

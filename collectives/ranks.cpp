@@ -101,18 +101,20 @@ void check(const RanksOptions& o) {
            std::to_string(most_ranks));
   if (!is_rate(o.link.bytes_per_second) || o.link.latency < 0 || o.link.jitter < 0)
     refuse("the link has a negative latency or jitter, or a bandwidth that is neither 0 nor at least 1 byte "
-           "per second");
+           "per second; 0 means unlimited");
   const ComputeModel& m = o.machine;
   if (!is_rate(m.flops_per_second) || !is_rate(m.bytes_per_second) || m.row_tile < 1 || m.launch < 0)
     refuse("the machine has a rate that is neither 0 nor at least 1 per second, a row_tile below 1, or a "
-           "negative launch");
+           "negative launch; a rate of 0 means infinitely fast");
   for (const LinkModel::Edge& e : o.link.edges)
     if (e.from < 0 || e.from >= o.ranks || e.to < 0 || e.to >= o.ranks || !is_rate(e.bytes_per_second) ||
         e.latency < 0)
       refuse("the edge from rank " + std::to_string(e.from) + " to rank " + std::to_string(e.to) +
-             " has a rank that does not exist, or a negative bandwidth or latency");
+             " has a rank that does not exist, a bandwidth that is neither 0 nor at least 1 byte per second, "
+             "or a negative latency");
   if (o.deadline <= 0) refuse("the deadline is not positive; give it in nanoseconds");
-  if (o.workspace_bytes < 4096) refuse("workspace_bytes is below 4096");
+  if (o.workspace_bytes < 4096)
+    refuse("workspace_bytes is " + std::to_string(o.workspace_bytes) + "; pass at least 4096");
   if (!o.devices.empty() && o.devices.size() != static_cast<std::size_t>(o.ranks))
     refuse(std::to_string(o.devices.size()) + " devices for " + std::to_string(o.ranks) +
            " ranks; give one for each rank, or none");
@@ -151,7 +153,7 @@ private:
 
 void run_ranks(const RanksOptions& options, const std::function<void(Communicator& comm)>& body) {
   check(options);
-  if (!body) throw UserError("run_ranks: there is no function for the ranks to call");
+  if (!body) throw UserError("run_ranks: the body is an empty function; pass the function that ranks call");
   std::optional<EnvironmentTrace> of_environment;
   if (!options.trace) of_environment.emplace();
   Group group({.ranks = options.ranks,

@@ -1,7 +1,7 @@
-// Declares the sum of what ranks contribute, in the order of ranks.
+// Declares reductions of the contributions of several ranks, in the order of ranks.
 //
 // Floats are accumulated in f32 (in f64 for f64) and rounded once, when the result is stored; i32 wraps
-// around. So the bits depend neither on which rank reduces, nor on how the tensor is divided.
+// around. So the bits depend neither on which rank reduces, nor on how the tensor is divided among ranks.
 #pragma once
 
 #include <kiln/dsl/api.h>
@@ -16,22 +16,23 @@ namespace kiln::collectives {
 enum class Reduction : std::uint8_t { sum, max, min, product, mean };
 const char* name_of(Reduction reduction); // "sum"
 
-// In which order the contributions of ranks are combined. `ranks` is the same on every engine. `engine` lets
-// the engine take the order that it is fastest in, so that bits depend on it; the one for threads has no
-// other order than that of ranks. Nothing chooses `engine` but the caller.
+// The order in which the contributions of ranks are combined. `ranks`: in the order of ranks, with the same
+// bits on every engine. `engine`: in the order that is fastest on the engine, so that bits depend on it. The
+// engine for threads always uses the order of ranks. No call of Kiln chooses `engine` by itself.
 enum class ReductionOrder : std::uint8_t { ranks, engine };
 
-// RMSNorm of a sum c: y = c / sqrt(mean of c^2 + eps) * gamma, with the stored, rounded c, as ops::rmsnorm.
+// The RMSNorm of each row of a sum c, as stored and rounded: y = c / sqrt(mean of c^2 + eps) * gamma, as
+// ops::rmsnorm. c is stored as well.
 struct NormOfSum {
-  ops::Input gamma = {}; // [columns]; {} counts as 1
-  ops::Output y = {};    // with the extents of c; given if the norm is wanted
+  ops::Input gamma = {}; // [columns]; {}: 1
+  ops::Output y = {};    // with the extents of c, and any float dtype; {}: no normalisation
   double eps = 1e-5;
 };
 
-// y[i, j] = the reduction over ranks, where rank `rank` contributes own[i, j], and the others, in the order
-// of their numbers, others[r, i, j]. Then adds bias[j] and residual[i, j], which are optional. y may be own
-// or residual. With `norm`, rows are also normalised, by the same kernel if they fit a tile; the bits are those
-// of ops::rmsnorm with batch_invariant. Queued on the stream.
+// Computes y[i, j] = the reduction over ranks, to which rank `rank` contributes own[i, j], and the other
+// ranks, in their order, others[r, i, j]. Then adds bias[j] and residual[i, j], which are optional. y may be
+// own or residual. With `norm`, rows are also normalised, by the same kernel if they fit a tile; the bits are
+// those of ops::rmsnorm with batch_invariant. Returns when the work is queued on the stream.
 struct ReduceArguments {
   const ops::Input& own;    // [rows, columns]
   const ops::Input& others; // [ranks - 1, rows, columns]
@@ -42,7 +43,7 @@ struct ReduceArguments {
   NormOfSum norm = {};
 };
 void reduce_in_order(ops::detail::StreamAt stream, const ReduceArguments& arguments);
-// Normalises the rows of a sum c that is there already.
+// Normalises the rows of a sum c that has already been computed.
 void normalise(ops::detail::StreamAt stream, const ops::Input& c, const NormOfSum& norm);
 
 } // namespace kiln::collectives

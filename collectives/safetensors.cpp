@@ -41,7 +41,7 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), siz
   read_bytes(path_, data.descriptor_, 0, &length, 8);
   if (length > static_cast<std::uint64_t>(longest_safetensors_header))
     throw UserError(path_ + ": the header has " + std::to_string(length) +
-                    " bytes, more than the 100000000 of the format; this is not a safetensors file");
+                    " bytes, more than the limit of 100000000 in the format; this is not a safetensors file");
   if (length > static_cast<std::uint64_t>(size_ - 8))
     throw UserError(path_ + ": the header has " + std::to_string(length) + " bytes, and the file " +
                     std::to_string(size_) + "; it is truncated, so copy or download it again");

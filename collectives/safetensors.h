@@ -5,7 +5,7 @@
 //     std::printf("%s: %s\n", name.c_str(), tensor.dtype.c_str());
 //   const SafetensorsFile::Tensor& norm = file.tensor("model.norm.weight");
 //   std::vector<bf16> first(8);
-//   file.open().read(norm, 0, first.data(), 16);               // 16 bytes of its data
+//   file.open().read(norm, 0, first.data(), 16);               // the first 16 bytes of its data
 //
 // The format: eight bytes with the length of the header (little-endian), the header in JSON, and the data of
 // the tensors, which are row-major, little-endian, and lie one after the other without gaps. The header maps
@@ -14,8 +14,8 @@
 // The constructor reads the header only, and checks all of it: whether it is as long as it says, whether each
 // tensor has as many bytes as its shape and dtype need, whether the tensors fill the file without overlaps
 // and gaps, and whether a name occurs twice. Errors are UserErrors that name the file, the tensor and the
-// fix. Files of any contents are safe to open; only a file that another program truncates during a read makes
-// this read an error, too.
+// fix. Corrupt files are safe to open. If another program truncates the file during a read, the read throws,
+// too.
 //
 // Thread-safe, since it does not change after the constructor. Needs a little-endian machine.
 #pragma once
@@ -46,17 +46,19 @@ public:
   const std::string& path() const { return path_; }
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // UserError if there is none of that name.
+  // The tensor of that name. UserError if there is none.
   const Tensor& tensor(const std::string& name) const;
 
-  // The open file. It keeps a file descriptor, and SafetensorsFile itself does not.
+  // The open file: it owns a file descriptor, which SafetensorsFile itself does not. It must not outlive the
+  // SafetensorsFile. Several threads may read at the same time.
   class Data {
   public:
     Data(Data&& other) noexcept : path_(other.path_), descriptor_(other.descriptor_) {
       other.descriptor_ = -1;
     }
     ~Data();
-    // Reads `bytes` bytes of a tensor's data, from its byte `begin` on.
+    // Reads `bytes` bytes of a tensor's data, from its byte `begin` on, into host memory. UserError if the
+    // tensor does not have these bytes.
     void read(const Tensor& tensor, std::int64_t begin, void* to, std::int64_t bytes) const;
 
   private:
@@ -65,7 +67,7 @@ public:
     const std::string& path_;
     int descriptor_;
   };
-  // UserError if the file is gone or has another size than before.
+  // Opens the file for reading. UserError if it is gone, or does not have the same size as before.
   Data open() const;
 
 private:

@@ -39,17 +39,19 @@ SymmetricMemory::~SymmetricMemory() { comm_.close_window(local()); }
 void SymmetricMemory::put(int rank, std::int64_t offset, const void* source, std::int64_t bytes,
                           const std::string& tag) {
   if (rank < 0 || rank >= comm_.size())
-    throw UserError("SymmetricMemory::put: there is no rank " + std::to_string(rank));
+    throw UserError("SymmetricMemory::put: there is no rank " + std::to_string(rank) +
+                    "; pass a rank from 0 to " + std::to_string(comm_.size() - 1));
   if (offset < 0 || bytes < 0 || offset > bytes_ - bytes)
     throw UserError("SymmetricMemory::put: " + std::to_string(bytes) + " bytes at offset " +
                     std::to_string(offset) + " are outside of the " + std::to_string(bytes_) +
-                    " bytes of the memory");
+                    " bytes of the memory; allocate more, or pass a range within it");
   comm_.put({"put", tag}, rank, peer(rank), signals_[static_cast<std::size_t>(rank)], offset, source, bytes);
 }
 
 void SymmetricMemory::wait(int from, Nanoseconds deadline, const std::string& tag) {
   if (from < 0 || from >= comm_.size())
-    throw UserError("SymmetricMemory::wait: there is no rank " + std::to_string(from));
+    throw UserError("SymmetricMemory::wait: there is no rank " + std::to_string(from) +
+                    "; pass a rank from 0 to " + std::to_string(comm_.size() - 1));
   const auto f = static_cast<std::size_t>(from);
   comm_.wait_signal({"wait", tag}, from, &arrived_[f], awaited_[f] + 1, deadline);
   ++awaited_[f];

@@ -1,13 +1,14 @@
-// Defines SymmetricMemory, memory that every rank has, and into which other ranks put data.
+// Defines SymmetricMemory, memory of equal size on every rank, into which other ranks put data.
 //
 //   auto mailbox = comm.symmetric_memory(bytes);            // all ranks call it
 //   mailbox->put(right, 0, data, n);                        // copies n bytes to the memory of rank `right`
-//   mailbox->wait(left);                                    // until a put of rank `left` has arrived here
+//   mailbox->wait(left);                                    // until a put from rank `left` has arrived here
 //   use(mailbox->local());
 //
 // Puts are counted separately for each pair of ranks. When wait returns, the data of that put and of all
 // earlier puts from that rank is visible. The sender must not overwrite data that the receiver still reads;
-// the receiver can send a put of 0 bytes back as an acknowledgement. Not thread-safe.
+// as an acknowledgement, the receiver can put 0 bytes into the sender's memory. Offsets and sizes are in
+// bytes. Not thread-safe.
 #pragma once
 
 #include <kiln/collectives/communicator.h>
@@ -22,21 +23,23 @@ namespace kiln::collectives {
 
 class SymmetricMemory {
 public:
-  ~SymmetricMemory(); // a put that comes later is an error, so call barrier() before
+  // Releases the memory. A later put into it is a CommError, so call Communicator::barrier before.
+  ~SymmetricMemory();
 
   std::int64_t bytes() const { return bytes_; }
+  // This rank's memory, on its device.
   void* local() const { return addresses_[static_cast<std::size_t>(comm_.rank())]; }
-  // The address of the memory of a rank, as that rank sees it. If the engine's shared_address_space is set,
-  // it is valid here too, and kernels may read and write it.
+  // The address of the memory of a rank, as that rank sees it. If EngineInfo::shared_address_space is true,
+  // it is valid on this rank, too, and kernels may read and write it.
   void* peer(int rank) const { return addresses_[static_cast<std::size_t>(rank)]; }
 
-  // Copies bytes to an offset in the memory of a rank, and returns when they have arrived, after which the
-  // rank's count for this rank is increased. `source` is on this rank's device. Throws UserError if the range
-  // is outside of the memory.
+  // Copies bytes to an offset in the memory of a rank, where the put is then counted. Blocks until they have
+  // arrived, but does not wait for any stream. `source` is on this rank's device. Throws UserError if the
+  // bytes do not fit in the memory, and CommError if the rank has ended or released its memory.
   void put(int rank, std::int64_t offset, const void* source, std::int64_t bytes,
            const std::string& tag = {});
-  // Blocks until one more put of rank `from` has arrived than this rank has waited for. Throws CommError if
-  // the deadline (0: the default of run_ranks) expires, or if that rank exits before.
+  // Blocks until the next put from rank `from` has arrived: the first one for which this rank has not waited
+  // yet. Throws CommError if the deadline (0: RanksOptions::deadline) expires, or if that rank exits before.
   void wait(int from, Nanoseconds deadline = 0, const std::string& tag = {});
 
 private:

@@ -69,7 +69,8 @@ public:
       check.rank({"gathered", gathered_}, 2);
       check.equal("gathered's rows and c's rows", gathered_.extents[0], rows);
       check.equal("gathered's columns and a's columns", gathered_.extents[1], a_.extents[1]);
-      check.that(gathered_.dtype == a_.dtype, "gathered and a have different dtypes");
+      check.that(gathered_.dtype == a_.dtype,
+                 "gathered and a have different dtypes; a gather does not convert");
       check.that(!options.residual.given(), "gather_matmul has no residual; add it after the product");
       check.that(!options.norm.y.given(), "gather_matmul has no norm; it is for sums over ranks");
       check_contiguous(check, {"a", a_}), check_contiguous(check, {"gathered", gathered_});
@@ -108,7 +109,7 @@ public:
     shape_.a = a_.dtype, shape_.c = c_.dtype;
     const DType widest = a_.dtype == DType::F64 || b_.dtype == DType::F64 ? DType::F64 : DType::F32;
     shape_.partial = options.partial.value_or(widest);
-    check.that(is_float(shape_.partial), "the dtype of the partial products is not a float");
+    check.that(is_float(shape_.partial), "options.partial is not a float dtype; leave it out, or pass one");
   }
 
   const ProductShape& shape() const { return shape_; }

@@ -1,4 +1,4 @@
-// Defines Timeline, the clock of in-process ranks together with the events that happen at its times.
+// Defines Timeline, the clock of ranks that are threads, with the events that are due at its times.
 //
 //   Timeline timeline(ClockKind::virtual_time);
 //   // on the thread of each rank:
@@ -7,15 +7,15 @@
 //   timeline.wait([&] { return arrived; });                     // under the lock of the timeline
 //   timeline.spend(2000);                                       // a computation that lasts 2 us
 //
-// On the wall clock, a thread of the timeline runs the events at the system's time. If all events are due at
+// On the wall clock, a thread of the timeline runs the events when they are due. If all events are due at
 // once (Options), participants run them instead, while they wait for something: so the CPUs of the ranks move
 // the ranks' data, and no other thread has to be woken. A participant first polls, and then sleeps; it is
 // woken for an event that no other one runs. While no participant waits, no event runs.
 //
 // On the virtual clock, time stands still while any participant runs. Once all of them wait, the last one to
-// wait runs the next event and advances the clock to its time, until some wait is over. So virtual times
-// depend only on what the ranks do, and not on the machine. Events at the same time run in the order of their
-// EventOrder.
+// wait advances the clock to the time of the next event and runs it, again and again, until a participant can
+// go on. So virtual times depend only on what the ranks do, and not on the computer. Events at the same time
+// run in the order of their EventOrder.
 //
 // Thread-safe. The functions that events call must not throw.
 #pragma once
@@ -41,18 +41,18 @@ inline constexpr Nanoseconds never = std::numeric_limits<Nanoseconds>::max();
 
 enum class ClockKind : std::uint8_t { wall, virtual_time };
 
-// Of events of one time, those with the smallest number come first, and of these, that of the smallest rank.
+// The order of events at the same time: by number, and then by rank.
 struct EventOrder {
   std::uint64_t number = 0;
   int rank = 0;
 };
 
 struct Event {
-  std::function<bool()> begins =
-      {}; // runs first, with the lock of the timeline; if it returns false, that is all
-  std::function<void()> work = {}; // runs then, without the lock
+  // Runs first, with the lock of the timeline; if it returns false, the others do not run.
+  std::function<bool()> begins = {};
+  std::function<void()> work = {}; // runs next, without the lock
   std::function<void()> done;      // runs last, with the lock
-  bool is_long = false;            // whether others should run the next events meanwhile
+  bool is_long = false;            // whether other participants should run the next events meanwhile
 };
 
 // How a wait ended: the condition holds; the deadline has passed; or, on the virtual clock, all participants
@@ -63,14 +63,14 @@ class Timeline {
 public:
   struct Options {
     bool later_events = true;    // whether there are events on the wall clock that are not due at once
-    Nanoseconds active_wait = 0; // how long a participant polls before it sleeps, if there are not
+    Nanoseconds active_wait = 0; // how long a participant polls before it sleeps, if there are none
   };
   explicit Timeline(ClockKind kind) : Timeline(kind, Options()) {}
   Timeline(ClockKind kind, Options options);
-  ~Timeline(); // no participant may exist any more; events that have not run are dropped
+  ~Timeline(); // participants must have been destroyed before; events that have not run are dropped
   Timeline(const Timeline&) = delete;
 
-  // Makes the calling thread one for which the virtual clock waits.
+  // Makes the calling thread a participant, for which the virtual clock waits.
   class Participant {
   public:
     explicit Participant(Timeline& timeline);
@@ -82,23 +82,23 @@ public:
   };
 
   ClockKind kind() const { return kind_; }
-  Nanoseconds now() const;        // since the timeline was made
+  Nanoseconds now() const;        // since the timeline was constructed
   Nanoseconds now_locked() const; // the same for functions that have the lock
 
-  // Runs the event at `time`, or as soon as possible if that has passed. Must not be called by `done`
-  // functions, which have the lock: they call at_locked.
+  // Schedules an event at `time`, or as soon as possible if that has passed. Functions that have the lock,
+  // such as `done` of an event, must call at_locked instead.
   void at(Nanoseconds time, EventOrder order, Event event);
   void at_locked(Nanoseconds time, EventOrder order, Event event);
 
-  // Waits until ready() is true, which is called with the lock, after each event and change. Only
-  // participants may call it.
+  // Waits until ready() returns true. It is called with the lock, after each event and change. Only
+  // participants may wait.
   WaitEnd wait(const std::function<bool()>& ready, Nanoseconds deadline = never);
-  // Runs the events that are due, if it is up to participants.
+  // Runs the events that are due, if participants run events.
   void run_due();
   // Advances the virtual clock of this participant by a duration. Does nothing on the wall clock.
   void spend(Nanoseconds duration);
 
-  // Calls change() with the lock, after which waiting threads look at their conditions again.
+  // Calls change() with the lock, and then wakes threads whose conditions are now true.
   template <class F> void change(const F& change) {
     const auto lock = take_lock();
     change();

@@ -1,4 +1,4 @@
-// Defines Trace, which records what ranks compute and send, for the viewer at https://ui.perfetto.dev.
+// Defines Trace, which records the computations and transfers of ranks, for the viewer at ui.perfetto.dev.
 //
 //   Trace trace;
 //   run_ranks({.ranks = 2, .trace = &trace}, body);
@@ -6,7 +6,7 @@
 //                                     // incoming transfers
 //   trace.write("layer.svg");         // a picture of the same, for documents
 //
-// Puts into symmetric memory are not recorded. Thread-safe.
+// Times are those of Communicator::now(). Puts into symmetric memory are not recorded. Thread-safe.
 #pragma once
 
 #include <kiln/collectives/timeline.h>
@@ -21,17 +21,17 @@ namespace kiln::collectives {
 
 class Trace {
 public:
-  enum class Track : std::uint8_t { computation, transfers }; // of a rank
+  enum class Track : std::uint8_t { computation, transfers }; // each rank has both
   struct Span {
     int rank = 0;
     Track track = Track::computation;
     std::string name; // "all_gather #3 [mlp.up] shard 1.0"
     Nanoseconds begin = 0, end = 0;
-    std::int64_t bytes = 0; // of a transfer, which is on the track of the receiver
+    std::int64_t bytes = 0; // of a transfer, which is on the track of its receiver
   };
 
   void add(Span span);
-  void clear();                    // forgets all spans, such as those of the planning
+  void clear();                    // forgets all spans, such as those of measuring plans
   std::vector<Span> spans() const; // in the order in which they ended
   // The time during which the rank computed while a transfer to it was in flight.
   Nanoseconds overlap(int rank) const;
@@ -39,8 +39,8 @@ public:
   std::string json() const;
   // A picture, with a color for each call.
   std::string svg() const;
-  // Writes svg() to a file whose name ends in ".svg", and json() to any other. Throws UserError if that is
-  // impossible.
+  // Writes svg() to a file whose name ends in ".svg", and json() to any other. UserError if the file cannot
+  // be written.
   void write(const std::string& path) const;
 
 private:

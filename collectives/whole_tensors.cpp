@@ -44,7 +44,7 @@ ShardPlace parse_shard(const std::string& place, const std::string& text,
   if (!tensor.is_string()) refuse(" does not name its whole tensor");
   shard.tensor = tensor.get<std::string>();
   if (!extents || extents->empty() || extents->size() != data.extents.size())
-    refuse(" has a whole tensor without a shape of as many axes");
+    refuse(" has no shape of the whole tensor, or one with another number of axes");
   if (!axis.is_number_unsigned() || axis.get<std::uint64_t>() > (extents->size() == 2 ? 1u : 0u))
     refuse(" has an axis along which tensors cannot be divided");
   shard.whole = {data.dtype, data.type, *extents, axis.get<int>(), {}};
@@ -53,7 +53,7 @@ ShardPlace parse_shard(const std::string& place, const std::string& text,
   for (const nlohmann::json& range : ranges) {
     const auto ends = numbers_in(range);
     if (!ends || ends->size() != 2 || (*ends)[0] >= (*ends)[1] || (*ends)[1] > (*extents)[along])
-      refuse(" has a range of indices that the whole tensor does not have");
+      refuse(" has a range of indices outside of the whole tensor");
     shard.ranges.push_back({(*ends)[0], (*ends)[1]});
     if (__builtin_add_overflow(count, shard.ranges.back().count(), &count))
       refuse(" has ranges with more indices than 64 bits can count");

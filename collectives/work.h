@@ -1,13 +1,14 @@
-// Defines Work, a collective that has begun.
+// Defines Work, an asynchronous collective that has started.
 //
 //   Work gathering = comm.async_all_gather(stream, mine, all);
 //   ...                                  // computes something else
 //   gathering.wait();                    // now `all` is complete
 //
-// Wait before the communicator or a buffer of the collective is destroyed. The destructor of a Work, and an
-// assignment to it, block until the collective ends, and swallow its error, which the next call on the
-// communicator throws again. If the rank throws an exception meanwhile, the destructor ends the communicators
-// instead, as abort does. Works may be waited for in any order. Movable; not thread-safe.
+// Wait before the communicator or a tensor of the collective is destroyed. The destructor of a Work, and an
+// assignment to it, block until the collective ends. They ignore its error, but the next call on the
+// communicator throws a CommError, too. If the destructor runs because of an exception, it does not wait, but
+// makes all calls of all ranks fail, as Communicator::abort does. A rank may wait for several Works in any
+// order. Movable; not thread-safe.
 #pragma once
 
 #include <kiln/collectives/timeline.h>
@@ -18,31 +19,32 @@
 KILN_API_BEGIN
 namespace kiln::collectives {
 
-// What an engine gives a Work.
+// The engine's part of a Work.
 class PendingCall {
 public:
   virtual ~PendingCall() = default;
   virtual bool done() = 0;
-  virtual void abandon() noexcept = 0;         // ends the communicators: this rank will not wait
-  virtual void wait(Nanoseconds deadline) = 0; // from now on; 0: that of the call
+  virtual void abandon() noexcept = 0;         // makes all calls of all ranks fail: this rank will not wait
+  virtual void wait(Nanoseconds deadline) = 0; // of each wait for another rank; 0: that of the call
 };
 
 class [[nodiscard]] Work {
 public:
-  Work() = default; // a collective that is complete
+  Work() = default; // is complete
   explicit Work(std::unique_ptr<PendingCall> call);
   Work(Work&&) noexcept;
   Work& operator=(Work&&) noexcept;
   ~Work();
 
-  // Returns whether the collective is complete on this rank, or has failed. Does not block; wait throws the
-  // error. A call takes 1 us of the virtual clock.
+  // Returns whether the collective is complete on this rank, or has failed; in this case, wait throws the
+  // error. Does not block. Each call takes 1 us of the virtual clock.
   bool test();
-  // Returns when the collective is complete on this rank: its results are in memory, and its inputs may be
-  // overwritten. Throws CommError if another rank does not do its part, or after the deadline of the call.
+  // Blocks until the collective is complete on this rank: its results are in memory, and its inputs may be
+  // overwritten. Throws CommError if another rank fails or does not make the call, or at the deadline of the
+  // call. Later calls return at once.
   void wait();
   // Waits with another deadline: nanoseconds for each wait for another rank; 0: that of the call. A missed
-  // deadline is final: it ends the communicators of all ranks. To poll, use test().
+  // deadline makes all calls of all ranks fail, so it is not a way to poll: use test().
   void wait(Nanoseconds deadline);
 
 private:

@@ -26,9 +26,9 @@ struct AttentionOptions {
   // backward pass with the same seed drops the same weights. lse does not depend on it.
   double dropout = 0;
   std::uint64_t seed = 0;
-  // For dropout if q has a part of the heads only, such as those of one rank: the number of its first head
-  // among all heads, and how many there are (0: those of q). Then the scores are numbered as in a call with
-  // all heads.
+  // For dropout, if q has only some of the heads, such as those of one rank: the number of q's first head
+  // among all heads, and how many heads there are in all (0: those of q). They make the call drop the weights
+  // that a call with all heads would drop.
   std::int64_t first_head = 0, whole_heads = 0;
   // [heads]: for each head, the score of one more key, whose value is zero and which every query sees. Scale,
   // soft_cap and lambdas do not apply to it.

@@ -45,17 +45,18 @@ void activation_mul_backward(detail::StreamAt stream, const Input& gate, const I
 struct DropoutOptions {
   double probability = 0.5; // of an element to become zero, from 0 to 1
   std::uint64_t seed = 0;
-  // For a part of a tensor, in which it drops the elements that a call with the whole tensor would drop: the
-  // number of its first element there, and the extent of the last axis there (0: that of x). Elements are
-  // numbered in row-major order, so rows from r on of a matrix with n columns have {.first = r * n}, and
-  // columns from c on have {.first = c, .whole_columns = n}.
+  // If x is a part of a larger tensor, such as the part of one rank, these make the call drop the elements
+  // that a call with the whole tensor would drop: the number of x's first element in the whole tensor, whose
+  // elements are numbered in row-major order, and the extent of its last axis (0: that of x). For a matrix
+  // with n columns, the rows from r on have {.first = r * n}, and the columns from c on have {.first = c,
+  // .whole_columns = n}.
   std::int64_t first = 0, whole_columns = 0;
 };
 // Sets elements to zero at random, and divides the others by 1 - probability. x and y have the same extents;
 // y may be x. The element with number i becomes zero if rand(seed, i) < probability (see dsl/random.h),
-// whatever strides, dtypes and device are. So the gradient is dropout of dy with the same options. The number
-// of an element is first + row * whole_columns + column, where a row is an index of the last axis, and rows
-// are counted in row-major order.
+// regardless of strides, dtypes and device. So the gradient is dropout of dy with the same options. The
+// number of an element is first + row * whole_columns + column, where `column` is its index along the last
+// axis, and `row` numbers the indices along the other axes in row-major order.
 void dropout(detail::StreamAt stream, const Input& x, const Output& y, const DropoutOptions& options = {});
 
 } // namespace kiln::ops

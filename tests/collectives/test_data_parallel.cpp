@@ -328,7 +328,7 @@ TEST_CASE("gradients that are ready twice or never are errors, and the step goes
     says([&] { reducer.ready(stream, 3); }, "GradientReducer::ready: there is no gradient 3; there are 3");
     says([&] { reducer.finish(stream); }, "gradient 0 and 1 more were not ready in this step");
     reducer.ready(stream, 0);
-    says([&] { reducer.finish(stream); }, "gradient 1 was not ready in this step; call ready for each");
+    says([&] { reducer.finish(stream); }, "gradient 1 was not ready in this step; call ready for every");
     b.fill(comm.rank() == 0 ? 4.0f : 6.0f);
     reducer.ready(stream, 1);
     reducer.finish(stream);
@@ -382,7 +382,7 @@ TEST_CASE("gradients that cannot be reduced, or differ between ranks, are errors
   says([](Communicator&, Matrix& a, Matrix& b) { return List{a, b, a.view().slice(0, 1, 2)}; }, {},
        "gradients 0 and 2 overlap");
   says([](Communicator&, Matrix& a, Matrix&) { return List{a, {}}; }, {}, "gradient 1 is not given");
-  says(both, {.bucket_bytes = 0}, "bucket_bytes and first_bucket_bytes must be positive");
+  says(both, {.bucket_bytes = 0}, "bucket_bytes and first_bucket_bytes are not both positive");
   says(both, {.reduction = Reduction::max}, "gradients have no max; pass the mean or the sum");
   says(both, {.bucket_bytes = 7}, "bucket_bytes differs between ranks: 7 on rank 0 and 8 on rank 1");
   says([](Communicator& comm, Matrix& a, Matrix& b) { return comm.rank() == 0 ? List{a} : List{a, b}; }, {},
