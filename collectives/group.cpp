@@ -196,7 +196,7 @@ void Group::reduce_in_background(const std::shared_ptr<Call>& call, int step) {
   const CollectiveCall& own = call->rank(s.rank).call;
   Nanoseconds& until = reduces_until_[static_cast<std::size_t>(here)];
   call->begins[static_cast<std::size_t>(step)] = until = std::max(until, timeline_.now_locked());
-  if (options_.clock == ClockKind::virtual_time && own.cost) until += own.cost(s);
+  if (options_.clock == ClockKind::virtual_time && own.cost) until = later(until, own.cost(s));
   timeline_.at_locked(until, when_it_ends(step, s.rank),
                       {.begins =
                            [this, call, &s, here] {
@@ -249,7 +249,7 @@ void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function
         waiting_[static_cast<std::size_t>(number)] = over ? Waiting{} : Waiting{&call, rank};
         return over;
       },
-      after(timeline_.now(), deadline));
+      later(timeline_.now(), deadline));
   if (end == WaitEnd::ready && !failure) return;
   std::string record;
   timeline_.change([&] {
@@ -337,7 +337,8 @@ void Group::compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds
     own.part.run(s);
     if (options_.clock == ClockKind::virtual_time && own.cost) {
       bool over = false;
-      timeline_.at(timeline_.now() + own.cost(s), when_it_ends(step, s.rank), {.done = [&] { over = true; }});
+      timeline_.at(later(timeline_.now(), own.cost(s)), when_it_ends(step, s.rank),
+                   {.done = [&] { over = true; }});
       timeline_.wait([&] { return over; });
     }
     timeline_.change([&] { end(call, step); });

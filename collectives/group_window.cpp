@@ -96,7 +96,7 @@ void Group::wait_signal(const CallName& name, int rank, int from, const std::uin
           failure = Failure{from, "rank " + std::to_string(from) + " has ended without this signal"};
         return failure.has_value();
       },
-      after(timeline_.now(), deadline));
+      later(timeline_.now(), deadline));
   if (end == WaitEnd::ready && !failure) return;
   if (!failure) failure = Failure{from, "rank " + std::to_string(from) + " has not sent the signal"};
   abort(failure->failed_rank, failure->why);
