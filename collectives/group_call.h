@@ -18,7 +18,6 @@ public:
     bool failed = false; // nothing is copied to or from its memory any more
     bool left = false;
     CollectiveCall call; // what it passed
-    std::string thrown;  // by a reduction in the background
     std::mutex reducing; // one reduction in the background at a time
     // Transfers from and to it that have not arrived, and reductions in the background that have not ended.
     int unfinished = 0;

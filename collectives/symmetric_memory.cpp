@@ -50,6 +50,9 @@ void SymmetricMemory::put(int rank, std::int64_t offset, const void* source, std
 void SymmetricMemory::wait(int from, Nanoseconds deadline, const std::string& tag) {
   if (from < 0 || from >= comm_.size())
     throw UserError("SymmetricMemory::wait: there is no rank " + std::to_string(from));
+  if (deadline < 0)
+    throw UserError(
+        "SymmetricMemory::wait: the deadline is negative; pass nanoseconds, or 0 for the default");
   const auto f = static_cast<std::size_t>(from);
   comm_.wait_signal({"wait", tag}, from, &arrived_[f], awaited_[f] + 1, deadline);
   ++awaited_[f];

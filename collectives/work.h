@@ -36,7 +36,8 @@ public:
   ~Work();
 
   // Returns whether the collective is complete on this rank, or has failed. Does not block; wait throws the
-  // error. A call takes 1 us of the virtual clock.
+  // error. On the virtual clock, a call takes 1 us, or a hundredth of the time in which the rank has done
+  // nothing but call it, if that is more.
   bool test();
   // Returns when the collective is complete on this rank: its results are in memory, and its inputs may be
   // overwritten. Throws CommError if another rank does not do its part, or after the deadline of the call.
