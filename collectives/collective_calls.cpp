@@ -66,6 +66,9 @@ CollectiveCall call_of(const char* name, const CollectiveOptions& options, const
   return call;
 }
 
+// The part of a call's details that compares tensors of equal sizes.
+std::string row_size(const Block& block) { return ", rows of " + std::to_string(block.elements); }
+
 void copy_rows(StreamAt stream, void* to, const void* from, std::int64_t bytes) {
   if (to != from && bytes > 0) copy(stream.stream, to, from, bytes);
 }
@@ -206,7 +209,8 @@ Work start_reduction(Communicator& comm, Lanes& lanes, StreamAt stream, const ch
                         : shots == Shots::two   ? two_shot_all_reduce(sum->shards, bytes, none)
                                                 : one_shot_all_reduce(sum->shards, bytes, none);
     CollectiveCall call =
-        call_of(name, options, std::string(kiln::name(x.dtype)) + ", " + name_of(options.reduction) + details,
+        call_of(name, options,
+                std::string(kiln::name(x.dtype)) + ", " + name_of(options.reduction) + row_size(x) + details,
                 std::move(schedule));
     call.part.place = [sum](const Piece& p) { return sum->place(p); };
     call.part.run = [sum, lane](const Step& step) { sum->run(step, lane->stream); };
@@ -322,8 +326,8 @@ Work start_all_to_all(Communicator& comm, StreamAt stream, const char* name, con
   const std::vector<std::int64_t> from = begins_of(sends), to = begins_of(receives);
   copy_rows(stream, y.at(to[r]), x.at(from[r]), sends[r] * x.bytes);
   stream.stream.synchronize();
-  CollectiveCall call =
-      call_of(name, options, std::string(kiln::name(y.dtype)), direct_all_to_all(comm.size(), bytes));
+  CollectiveCall call = call_of(name, options, std::string(kiln::name(y.dtype)) + row_size(y),
+                                direct_all_to_all(comm.size(), bytes));
   call.part.place = [x, y, from, to, rank = comm.rank()](const Piece& p) -> void* {
     return p.source == rank ? x.at(from[static_cast<std::size_t>(p.chunk.owner)])
                             : y.at(to[static_cast<std::size_t>(p.source)]);

@@ -2,7 +2,6 @@
 #include <kiln/collectives/compute_model.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln::collectives {
 namespace {
@@ -20,15 +19,13 @@ Nanoseconds ComputeModel::product(std::int64_t m, std::int64_t n, std::int64_t k
                columns = static_cast<double>(n), depth = static_cast<double>(k),
                size = static_cast<double>(element_bytes);
   const double read = static_cast<double>(m) * depth + depth * columns + static_cast<double>(m) * columns;
-  return launch + static_cast<Nanoseconds>(
-                      std::ceil(std::max(nanoseconds(2 * rows * columns * depth, flops_per_second),
-                                         nanoseconds(read * size, bytes_per_second))));
+  return later(launch, rounded_up(std::max(nanoseconds(2 * rows * columns * depth, flops_per_second),
+                                           nanoseconds(read * size, bytes_per_second))));
 }
 
 Nanoseconds ComputeModel::pass(std::int64_t bytes) const {
   return bytes == 0 ? 0
-                    : launch + static_cast<Nanoseconds>(
-                                   std::ceil(nanoseconds(static_cast<double>(bytes), bytes_per_second)));
+                    : later(launch, rounded_up(nanoseconds(static_cast<double>(bytes), bytes_per_second)));
 }
 
 } // namespace kiln::collectives

@@ -61,11 +61,11 @@ Nanoseconds estimate(const LinkModel& link, int ranks, CollectiveKind kind, std:
   if (ranks < 2) return 0;
   const Terms terms = slowest(link);
   const double size = static_cast<double>(bytes);
-  if (const auto t = time(terms, ranks, kind, size, algorithm)) return static_cast<Nanoseconds>(*t);
+  if (const auto t = time(terms, ranks, kind, size, algorithm)) return rounded_up(*t);
   std::optional<double> best;
   for (Algorithm a : {Algorithm::ring, Algorithm::tree, Algorithm::recursive_halving, Algorithm::direct})
     if (const auto t = time(terms, ranks, kind, size, a); t && (!best || *t < *best)) best = t;
-  return static_cast<Nanoseconds>(*best);
+  return rounded_up(*best);
 }
 
 } // namespace kiln::collectives

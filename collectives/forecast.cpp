@@ -35,10 +35,10 @@ Forecast forecast(const Schedule& schedule, const LinkModel& link, const StepCos
       const int step = own[rank][next_of[rank]];
       if (missing[static_cast<std::size_t>(step)] > 0 || free_at[rank] > now) return;
       const Nanoseconds lasts = cost(schedule.steps[static_cast<std::size_t>(step)]);
-      f.steps[static_cast<std::size_t>(step)] = {now, now + lasts};
-      free_at[rank] = now + lasts, computes[rank] += lasts;
+      f.steps[static_cast<std::size_t>(step)] = {now, later(now, lasts)};
+      free_at[rank] = later(now, lasts), computes[rank] = later(computes[rank], lasts);
       ++next_of[rank];
-      events.emplace(now + lasts, ends, step);
+      events.emplace(later(now, lasts), ends, step);
       if (lasts > 0) return;
     }
   };
@@ -55,8 +55,9 @@ Forecast forecast(const Schedule& schedule, const LinkModel& link, const StepCos
     if (what == asks) {
       const Passage p = ports.pass(s.rank, s.to, s.bytes, now);
       f.steps[i] = {p.begin, p.arrival};
-      sends[static_cast<std::size_t>(s.rank)] += p.end - p.begin;
-      receives[static_cast<std::size_t>(s.to)] += p.end - p.begin;
+      for (Nanoseconds* port :
+           {&sends[static_cast<std::size_t>(s.rank)], &receives[static_cast<std::size_t>(s.to)]})
+        *port = later(*port, p.end - p.begin);
       events.emplace(p.arrival, ends, step);
       continue;
     }

@@ -18,14 +18,14 @@ EventOrder when_it_asks(int step, int rank) {
 }
 
 constexpr std::int64_t long_copy = 256 << 10; // bytes: takes longer than to wake a thread
-constexpr Nanoseconds poll_time = 1000;       // that Work::test takes on the virtual clock
+constexpr Nanoseconds poll_time = 1000;       // that Work::test takes on the virtual clock, at least
 
 } // namespace
 
 Group::Group(Options options)
-    : options_(std::move(options)), ports_(options_.link, options_.ranks),
-      waiting_(static_cast<std::size_t>(options_.ranks)), gone_(static_cast<std::size_t>(options_.ranks)),
-      copies_(static_cast<std::size_t>(options_.ranks)),
+    : options_(std::move(options)), polls_(static_cast<std::size_t>(options_.ranks)),
+      ports_(options_.link, options_.ranks), waiting_(static_cast<std::size_t>(options_.ranks)),
+      gone_(static_cast<std::size_t>(options_.ranks)), copies_(static_cast<std::size_t>(options_.ranks)),
       reduces_until_(static_cast<std::size_t>(options_.ranks)),
       recorded_(static_cast<std::size_t>(options_.ranks)),
       timeline_(options_.clock,
@@ -114,6 +114,12 @@ std::shared_ptr<Group::Call> Group::begin(const std::shared_ptr<const Members>& 
                                           CollectiveCall part) {
   if (part.deadline < 0)
     throw UserError(part.collective + ": the deadline is negative; pass nanoseconds, or 0 for the default");
+  const int ranks = part.schedule ? part.schedule->ranks() : 0;
+  if (ranks != static_cast<int>(members->ranks.size()))
+    throw UserError(part.collective + ": the schedule is for " + std::to_string(ranks) +
+                    " ranks, and the communicator has " + std::to_string(members->ranks.size()) +
+                    "; build it with shards of so many ranks");
+  if (!part.part.place) throw UserError(part.collective + ": part.place is not given");
   std::shared_ptr<Call> result;
   timeline_.change([&] {
     CallName name{part.collective, part.tag, calls_of_[{members->id, rank}]++};
@@ -171,10 +177,13 @@ void Group::send(const std::shared_ptr<Call>& call, int step) {
   };
   timeline_.at_locked(p.arrival, when_it_ends(step, s.rank),
                       {.begins =
-                           [this, call, &s, count_copies] {
+                           [this, call, &s, step, count_copies] {
                              const bool there =
                                  !aborted_ && !call->rank(s.rank).failed && !call->rank(s.to).failed;
                              if (there) count_copies(1);
+                             // Without a link, a rank copies when it waits, which may be much later.
+                             if (there && options_.clock == ClockKind::wall && options_.link.is_free())
+                               call->begins[static_cast<std::size_t>(step)] = timeline_.now_locked();
                              return there;
                            },
                        .work =
@@ -196,31 +205,38 @@ void Group::reduce_in_background(const std::shared_ptr<Call>& call, int step) {
   const CollectiveCall& own = call->rank(s.rank).call;
   Nanoseconds& until = reduces_until_[static_cast<std::size_t>(here)];
   call->begins[static_cast<std::size_t>(step)] = until = std::max(until, timeline_.now_locked());
-  if (options_.clock == ClockKind::virtual_time && own.cost) until += own.cost(s);
+  if (options_.clock == ClockKind::virtual_time && own.cost) until = later(until, own.cost(s));
+  const auto thrown = std::make_shared<std::optional<std::string>>();
   timeline_.at_locked(until, when_it_ends(step, s.rank),
                       {.begins =
-                           [this, call, &s, here] {
+                           [this, call, &s, here, step] {
                              const bool there = !aborted_ && !call->rank(s.rank).failed;
                              if (there) ++copies_[static_cast<std::size_t>(here)];
+                             if (there && options_.clock == ClockKind::wall)
+                               call->begins[static_cast<std::size_t>(step)] = timeline_.now_locked();
                              return there;
                            },
                        .work =
-                           [call, &s] {
+                           [call, &s, thrown] {
                              Call::Rank& rank = call->rank(s.rank);
                              const std::lock_guard one_at_a_time(rank.reducing);
                              try {
                                rank.call.part.run(s);
                              } catch (const std::exception& e) {
-                               rank.thrown = e.what();
+                               *thrown = e.what();
+                             } catch (...) {
+                               *thrown = "it threw what is no std::exception";
                              }
                            },
                        .done =
-                           [this, call, &s, here, step] {
+                           [this, call, here, step, thrown] {
                              --copies_[static_cast<std::size_t>(here)];
-                             if (const std::string& what = call->rank(s.rank).thrown; !what.empty())
-                               return abort_locked(here, "rank " + std::to_string(here) + " failed: " + what);
+                             if (*thrown)
+                               return abort_locked(here,
+                                                   "rank " + std::to_string(here) + " failed: " + **thrown);
                              end(call, step);
-                           }});
+                           },
+                       .is_long = true});
 }
 
 void Group::end(const std::shared_ptr<Call>& call, int step) {
@@ -249,7 +265,7 @@ void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function
         waiting_[static_cast<std::size_t>(number)] = over ? Waiting{} : Waiting{&call, rank};
         return over;
       },
-      after(timeline_.now(), deadline));
+      later(timeline_.now(), deadline));
   if (end == WaitEnd::ready && !failure) return;
   std::string record;
   timeline_.change([&] {
@@ -281,8 +297,15 @@ void Group::take_part(Call& call, int rank) {
 }
 
 bool Group::is_done(Call& call, int rank) {
-  // On the virtual clock, time passes only while all ranks wait.
-  if (options_.clock == ClockKind::virtual_time) timeline_.spend(poll_time);
+  // On the virtual clock, time passes only while all ranks wait. Polls in a row take more and more of it, so
+  // that what never comes is soon late.
+  if (options_.clock == ClockKind::virtual_time) {
+    Polls& polls = polls_[static_cast<std::size_t>(call.in_group(rank))];
+    const Nanoseconds now = timeline_.now();
+    if (now != polls.until) polls.began = now;
+    timeline_.spend(std::max(poll_time, (now - polls.began) / 100));
+    polls.until = timeline_.now();
+  }
   timeline_.run_due();
   bool done = false;
   timeline_.change([&] {
@@ -290,6 +313,8 @@ bool Group::is_done(Call& call, int rank) {
     done = failure_of(call, rank) ||
            (own.begun && own.unfinished == 0 && call.all_have_begun() && call.in_background);
   });
+  // Ranks that share a CPU would ask until the end of their time slices.
+  if (!done && options_.clock == ClockKind::wall && options_.active_wait == 0) std::this_thread::yield();
   return done;
 }
 
@@ -315,6 +340,10 @@ void Group::finish(Call& call, int rank, Nanoseconds deadline) {
     abort(number, "rank " + std::to_string(number) + " failed: " + e.what());
     leave(call, rank);
     throw;
+  } catch (...) {
+    abort(number, "rank " + std::to_string(number) + " failed: it threw what is no std::exception");
+    leave(call, rank);
+    throw;
   }
   take_part(call, rank);
   timeline_.change([&] {
@@ -337,7 +366,8 @@ void Group::compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds
     own.part.run(s);
     if (options_.clock == ClockKind::virtual_time && own.cost) {
       bool over = false;
-      timeline_.at(timeline_.now() + own.cost(s), when_it_ends(step, s.rank), {.done = [&] { over = true; }});
+      timeline_.at(later(timeline_.now(), own.cost(s)), when_it_ends(step, s.rank),
+                   {.done = [&] { over = true; }});
       timeline_.wait([&] { return over; });
     }
     timeline_.change([&] { end(call, step); });

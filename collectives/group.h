@@ -124,8 +124,13 @@ private:
   std::string last_calls_locked() const;
   void trace(const Call& call, int step, Nanoseconds begin, Nanoseconds end);
 
+  struct Polls { // of Work::test, one after the other and with nothing between
+    Nanoseconds began = 0, until = 0;
+  };
+
   const Options options_;
   std::shared_ptr<const Members> everyone_;
+  std::vector<Polls> polls_; // of each rank, whose thread uses it
   // The lock of the timeline guards what follows.
   Ports ports_;
   std::map<std::pair<std::uint64_t, int>, std::uint64_t>

@@ -18,7 +18,6 @@ public:
     bool failed = false; // nothing is copied to or from its memory any more
     bool left = false;
     CollectiveCall call; // what it passed
-    std::string thrown;  // by a reduction in the background
     std::mutex reducing; // one reduction in the background at a time
     // Transfers from and to it that have not arrived, and reductions in the background that have not ended.
     int unfinished = 0;
@@ -57,9 +56,5 @@ void copy_between(Device to_device, void* to, Device from_device, const void* fr
 // At one time of the virtual clock, what ends comes before what requests a port, and both are in the order of
 // steps. Forecasts (forecast.cpp) have the same order.
 inline EventOrder when_it_ends(int step, int rank) { return {static_cast<std::uint64_t>(step), rank}; }
-// A deadline in the future, or never.
-inline Nanoseconds after(Nanoseconds now, Nanoseconds duration) {
-  return duration > never - now ? never : now + duration;
-}
 
 } // namespace kiln::collectives

@@ -96,12 +96,16 @@ void Group::wait_signal(const CallName& name, int rank, int from, const std::uin
           failure = Failure{from, "rank " + std::to_string(from) + " has ended without this signal"};
         return failure.has_value();
       },
-      after(timeline_.now(), deadline));
+      later(timeline_.now(), deadline));
   if (end == WaitEnd::ready && !failure) return;
-  if (!failure) failure = Failure{from, "rank " + std::to_string(from) + " has not sent the signal"};
+  std::string record;
+  if (!failure) {
+    failure = Failure{from, "rank " + std::to_string(from) + " has not sent the signal"};
+    record = last_calls();
+  }
   abort(failure->failed_rank, failure->why);
   throw CommError(name, failure->failed_rank, timeline_.now() - began,
-                  "rank " + std::to_string(rank) + " waits: " + failure->why, last_calls());
+                  "rank " + std::to_string(rank) + " waits: " + failure->why, record);
 }
 
 } // namespace kiln::collectives

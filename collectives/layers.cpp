@@ -352,6 +352,11 @@ void RowParallelLinear::forward(StreamAt stream, const Input& x, const Output& y
                                 const ForwardOptions& call) {
   const Input bias = bias_.given() ? Input(bias_.array()) : Input();
   if (tp_.communicator().size() == 1) {
+    if (call.norm.y.given()) {
+      const Checks check("RowParallelLinear::forward", stream);
+      check.apart({"norm.y", call.norm.y.array()}, {"y", y.array()});
+      if (call.norm.gamma.given()) check.apart({"y", y.array()}, {"norm.gamma", call.norm.gamma.array()});
+    }
     ops::matmul(stream, x, Input(weight_.array()), y,
                 {.bias = bias, .residual = call.residual, .batch_invariant = true});
     if (call.norm.y.given())

@@ -2,14 +2,13 @@
 #include <kiln/collectives/link.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln::collectives {
 namespace {
 
 Nanoseconds occupied(const LinkModel::Edge& edge, std::int64_t bytes) {
   if (edge.bytes_per_second <= 0) return 0;
-  return static_cast<Nanoseconds>(std::ceil(static_cast<double>(bytes) / edge.bytes_per_second * 1e9));
+  return rounded_up(static_cast<double>(bytes) / edge.bytes_per_second * 1e9);
 }
 
 std::uint64_t hash(std::uint64_t seed, std::uint64_t x) { // splitmix64 (Steele, Lea and Flood, 2014)
@@ -30,7 +29,7 @@ LinkModel::Edge LinkModel::edge(int from, int to) const {
 Nanoseconds LinkModel::duration(int from, int to, std::int64_t bytes) const {
   if (from == to) return 0;
   const Edge e = edge(from, to);
-  return occupied(e, bytes) + e.latency;
+  return later(occupied(e, bytes), e.latency);
 }
 
 Ports::Ports(LinkModel model, int ranks)
@@ -44,13 +43,13 @@ Passage Ports::pass(int from, int to, std::int64_t bytes, Nanoseconds now) {
               &receives = receives_until_[static_cast<std::size_t>(to)];
   Passage p;
   p.begin = std::max({now, sends, receives});
-  p.end = p.begin + occupied(edge, bytes);
+  p.end = later(p.begin, occupied(edge, bytes));
   sends = receives = p.end;
-  p.arrival = p.end + edge.latency;
+  p.arrival = later(p.end, edge.latency);
   const std::uint64_t number = transfers_++;
   if (model_.jitter > 0)
-    p.arrival +=
-        static_cast<Nanoseconds>(hash(model_.seed, number) % (static_cast<std::uint64_t>(model_.jitter) + 1));
+    p.arrival = later(p.arrival, static_cast<Nanoseconds>(hash(model_.seed, number) %
+                                                          (static_cast<std::uint64_t>(model_.jitter) + 1)));
   return p;
 }
 

@@ -11,6 +11,7 @@ namespace kiln::collectives {
 namespace {
 
 constexpr std::int64_t element = 2; // bytes of bf16
+constexpr std::int64_t most_tokens = 100'000'000;
 
 template <class T> std::optional<T> find_by_name(const std::vector<T>& list, const std::string& name) {
   for (const T& entry : list)
@@ -178,12 +179,13 @@ LinkModel parse_link(const std::string& text) {
     for (const NamedLink& link : known_links())
       names += (names.empty() ? "" : ", ") + link.name;
     return UserError("the link \"" + text + "\" is neither one of " + names +
-                     " nor of the form BYTES_PER_SECOND[,LATENCY], such as 50e9,10us");
+                     " nor of the form BYTES_PER_SECOND[,LATENCY], such as 50e9,10us, from 1e6 to 1e18 bytes "
+                     "per second and up to 1000 s");
   };
   char* end = nullptr;
   LinkModel link;
   link.bytes_per_second = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || !(link.bytes_per_second > 0) || link.bytes_per_second > 1e18) throw wrong();
+  if (end == text.c_str() || !(link.bytes_per_second >= 1e6) || link.bytes_per_second > 1e18) throw wrong();
   if (*end == '\0') return link;
   if (*end != ',') throw wrong();
   const char* begin = end + 1;
@@ -197,11 +199,11 @@ LinkModel parse_link(const std::string& text) {
 
 Nanoseconds ModelPlan::layer_time() const {
   return std::accumulate(parts.begin(), parts.end(), Nanoseconds{0},
-                         [](Nanoseconds sum, const Part& p) { return sum + p.time; });
+                         [](Nanoseconds sum, const Part& p) { return later(sum, p.time); });
 }
 Nanoseconds ModelPlan::serial_layer_time() const {
   return std::accumulate(parts.begin(), parts.end(), Nanoseconds{0},
-                         [](Nanoseconds sum, const Part& p) { return sum + p.serial; });
+                         [](Nanoseconds sum, const Part& p) { return later(sum, p.serial); });
 }
 
 ModelPlan plan_model(const ModelShape& model, const Machine& machine, const LinkModel& link,
@@ -216,6 +218,8 @@ ModelPlan plan_model(const ModelShape& model, const Machine& machine, const Link
            " ranks; use a number that divides them or a multiple of them");
   if (options.tokens < 1 || options.context < 0)
     refuse("there must be at least one token, and no negative context");
+  if (options.tokens > most_tokens || options.context > most_tokens)
+    refuse("there can be at most " + std::to_string(most_tokens) + " tokens, and as many in the context");
   return Planner(model, machine, link, options).run();
 }
 

@@ -47,7 +47,7 @@ std::optional<ModelShape> known_model(const std::string& name);
 std::optional<Machine> known_machine(const std::string& name);
 std::optional<LinkModel> known_link(const std::string& name);
 // Parses the name of a known link, or BYTES_PER_SECOND[,LATENCY], such as "50e9,10us". Throws UserError for
-// other text.
+// other text, for less than 1e6 or more than 1e18 bytes per second, and for more than 1000 s.
 LinkModel parse_link(const std::string& text);
 
 struct ModelPlanOptions {

@@ -52,6 +52,9 @@ void SymmetricMemory::wait(int from, Nanoseconds deadline, const std::string& ta
   if (from < 0 || from >= comm_.size())
     throw UserError("SymmetricMemory::wait: there is no rank " + std::to_string(from) +
                     "; pass a rank from 0 to " + std::to_string(comm_.size() - 1));
+  if (deadline < 0)
+    throw UserError(
+        "SymmetricMemory::wait: the deadline is negative; pass nanoseconds, or 0 for the default");
   const auto f = static_cast<std::size_t>(from);
   comm_.wait_signal({"wait", tag}, from, &arrived_[f], awaited_[f] + 1, deadline);
   ++awaited_[f];

@@ -85,6 +85,7 @@ public:
                  "only gather_matmul has an activation; apply it to the sum");
       check_contiguous(check, {"c", c_});
       if (options.residual.given()) {
+        check.floats({"residual", options.residual.array()});
         check.same_extents({"residual", options.residual.array()}, {"c", c_});
         check_contiguous(check, {"residual", options.residual.array()});
       }
@@ -95,6 +96,7 @@ public:
     if (options.bias.given()) {
       check.apart({"c", c_}, {"bias", options.bias.array()});
       check.rank({"bias", options.bias.array()}, 1);
+      check.floats({"bias", options.bias.array()});
       check.equal("bias's size and c's columns", options.bias.array().extents[0], c_.extents[1]);
     }
     if (options.norm.y.given()) check_norm(check);
@@ -162,6 +164,7 @@ private:
     apart("bias", options_.bias), apart("residual", options_.residual), apart("norm.gamma", norm.gamma);
     if (!norm.gamma.given()) return;
     check.rank({"norm.gamma", norm.gamma.array()}, 1);
+    check.floats({"norm.gamma", norm.gamma.array()});
     check.equal("norm.gamma's size and c's columns", norm.gamma.array().extents[0], c_.extents[1]);
     check.apart({"c", c_}, {"norm.gamma", norm.gamma.array()});
   }

@@ -186,7 +186,7 @@ void Timeline::spend(Nanoseconds duration) {
   Nanoseconds until;
   {
     const std::lock_guard lock(mutex_);
-    until = virtual_now_ + duration;
+    until = later(virtual_now_, duration);
   }
   // A deadline that nothing else ends.
   wait([] { return false; }, until);
@@ -240,9 +240,11 @@ void Timeline::run_events() {
       changed_.wait(lock);
       continue;
     }
-    const Nanoseconds time = began_ + std::get<0>(events_.begin()->first);
+    const Nanoseconds time = later(began_, std::get<0>(events_.begin()->first));
     if (system_now() >= time)
       run_event(lock);
+    else if (time == never)
+      changed_.wait(lock);
     else
       changed_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time)));
   }

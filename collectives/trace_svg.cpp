@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
 namespace kiln::collectives {
 namespace {
@@ -14,7 +15,10 @@ constexpr std::array palette{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e
 
 constexpr int left = 150, width = 850, row = 24, gap = 12, top = 30;
 
-std::string escaped(const std::string& text) {
+std::string escaped(const std::string& bytes) {
+  using nlohmann::json; // puts U+FFFD in place of what is not UTF-8
+  const auto text =
+      json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
   std::string result;
   for (const char c : text) {
     if (c == '<')
@@ -72,43 +76,51 @@ std::string Trace::svg() const {
   const auto x_of = [&](Nanoseconds t) {
     return left + static_cast<double>(t - begin) / static_cast<double>(end - begin) * width;
   };
-  const int bottom = top + next * (2 * row + gap), height = bottom + 30;
+  struct Entry {
+    int x, y;
+    std::string color;
+  };
+  const int bottom = top + next * (2 * row + gap);
+  std::map<std::string, Entry> legend; // of the calls
+  int x = left, y = bottom + 8;
+  for (const Span& s : list) {
+    const std::string call = call_of(s.name);
+    if (legend.count(call)) continue;
+    const int wide = 34 + 7 * static_cast<int>(call.size());
+    if (x > left && x + wide > left + width) x = left, y += 20;
+    const char* color = palette[legend.size() % palette.size()];
+    legend[call] = {x, y, color};
+    x += wide;
+  }
+  const int height = y + 22;
   std::string text = format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
                             "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" height=\"%d\" "
                             "fill=\"white\"/>\n",
                             left + width + 20, height, left + width + 20, height);
   const Nanoseconds distance = mark_distance(end - begin);
   for (Nanoseconds t = 0; t <= end - begin; t += distance) {
-    const int x = static_cast<int>(x_of(begin + t));
-    text += format("<path d=\"M%d %dV%d\" stroke=\"#ddd\"/>\n", x, top - 6, bottom);
-    text += text_at(x, top - 10, "middle", format("%g ms", static_cast<double>(t) * 1e-6));
+    const int mark = static_cast<int>(x_of(begin + t));
+    text += format("<path d=\"M%d %dV%d\" stroke=\"#ddd\"/>\n", mark, top - 6, bottom);
+    text += text_at(mark, top - 10, "middle", format("%g ms", static_cast<double>(t) * 1e-6));
   }
   for (const auto& entry : rows) {
     const std::string rank = "rank " + std::to_string(entry.first);
     text += text_at(left - 10, y_of(entry.first, Track::computation) + 16, "end", rank + " computes");
     text += text_at(left - 10, y_of(entry.first, Track::transfers) + 16, "end", "receives");
   }
-  std::map<std::string, std::size_t> colors;
   for (const Span& s : list) {
-    const std::string call = call_of(s.name);
-    const std::size_t color = colors.emplace(call, colors.size()).first->second % palette.size();
-    const double x = x_of(s.begin), wide = std::max(x_of(s.end) - x, 0.5);
-    text += format("<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"%s><title>", x,
-                   y_of(s.rank, s.track) + 2, wide, row - 4, palette[color],
+    const double from = x_of(s.begin), wide = std::max(x_of(s.end) - from, 0.5);
+    text += format("<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"%s><title>", from,
+                   y_of(s.rank, s.track) + 2, wide, row - 4, legend.at(call_of(s.name)).color.c_str(),
                    s.track == Track::transfers ? " fill-opacity=\"0.55\"" : "");
     text += escaped(s.name) + format(", %.3f ms", static_cast<double>(s.end - s.begin) * 1e-6);
     if (s.track == Track::transfers) text += format(", %lld bytes", static_cast<long long>(s.bytes));
     text += "</title></rect>\n";
   }
-  int x = left;
-  std::vector<std::string> legend(colors.size());
-  for (const auto& [call, color] : colors)
-    legend[color] = call;
-  for (std::size_t i = 0; i < legend.size(); ++i) {
-    text += format("<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", x, bottom + 8,
-                   palette[i % palette.size()]);
-    text += text_at(x + 16, bottom + 18, "start", legend[i]);
-    x += 34 + 7 * static_cast<int>(legend[i].size());
+  for (const auto& [call, at] : legend) {
+    text += format("<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", at.x, at.y,
+                   at.color.c_str());
+    text += text_at(at.x + 16, at.y + 10, "start", call);
   }
   return text + "</svg>\n";
 }

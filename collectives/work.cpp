@@ -1,6 +1,8 @@
 // Implements the waits for collectives.
 #include <kiln/collectives/work.h>
 
+#include <kiln/dsl/error.h>
+
 #include <exception>
 #include <utility>
 
@@ -34,6 +36,8 @@ bool Work::test() { return !call_ || call_->done(); }
 void Work::wait() { wait(0); }
 
 void Work::wait(Nanoseconds deadline) {
+  if (deadline < 0)
+    throw UserError("Work::wait: the deadline is negative; pass nanoseconds, or 0 for that of the call");
   if (!call_) return;
   const std::unique_ptr<PendingCall> call = std::move(call_); // a failed one is not waited for again
   call->wait(deadline);

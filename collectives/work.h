@@ -37,7 +37,8 @@ public:
   ~Work();
 
   // Returns whether the collective is complete on this rank, or has failed; in this case, wait throws the
-  // error. Does not block. Each call takes 1 us of the virtual clock.
+  // error. Does not block. On the virtual clock, a call takes 1 us, or a hundredth of the time in which the
+  // rank has done nothing but call it, if that is more.
   bool test();
   // Blocks until the collective is complete on this rank: its results are in memory, and its inputs may be
   // overwritten. Throws CommError if another rank fails or does not make the call, or at the deadline of the

@@ -78,7 +78,7 @@ public:
   // y = block(x), after `cached` tokens; x and y are this rank's rows of a prefill, or the single token.
   void run(std::int64_t tokens, std::int64_t cached, const kiln::TensorView<const float, 2>& x,
            const kiln::TensorView<float, 2>& y) {
-    const bool divided = tokens > 1;
+    const bool divided = cached == 0; // also a prefill of one token
     const std::int64_t rows = x.extent(0);
     if (!sum_ || sum_->extent(0) != rows)
       sum_.emplace(poisoned({rows, shape_.hidden()})), normed_.emplace(poisoned({rows, shape_.hidden()}));
@@ -114,7 +114,8 @@ inline BlockRun run_on_ranks(int ranks, const BlockShape& shape, const BlockWeig
   BlockRun result(tokens, shape.hidden());
   Trace trace;
   RanksOptions options{.ranks = ranks};
-  if (const char* link = std::getenv("KILN_SAMPLES_LINK"); link && ranks > 1) options.link = parse_link(link);
+  if (const char* link = std::getenv("KILN_SAMPLES_LINK"); link && *link && ranks > 1)
+    options.link = parse_link(link);
   if (!trace_path.empty()) options.trace = &trace;
   run_ranks(options, [&](Communicator& comm) {
     kiln::Stream stream(comm.device());

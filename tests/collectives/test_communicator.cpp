@@ -364,6 +364,16 @@ TEST_CASE("options and rows that differ between ranks are errors on all of them"
                comm.rank() == 0 ? comm.send(s, y, 1) : comm.recv(s, five, 0);
              }),
              Catch::Contains("send/recv #0") && Catch::Contains("bytes instead of"));
+  auto two_by_three = test::full(2, 3, 1), three_by_two = test::full(3, 2, 1);
+  CHECK_THAT(error_of([&](Communicator& comm, Stream& s) {
+               auto& x = comm.rank() == 0 ? two_by_three : three_by_two;
+               comm.all_reduce(s, x, x);
+             }),
+             Catch::Contains("rows of 3") && Catch::Contains("rows of 2"));
+  CHECK_THAT(error_of([&](Communicator& comm, Stream& s) {
+               comm.rank() == 0 ? comm.send(s, two_by_three, 1) : comm.recv(s, three_by_two, 0);
+             }),
+             Catch::Contains("rows of 3") && Catch::Contains("rows of 2"));
   run_ranks({.ranks = 1}, [&](Communicator& comm) {
     Stream s;
     CHECK_THROWS_WITH(comm.all_reduce(s, y, y, {.rows = {4}}),

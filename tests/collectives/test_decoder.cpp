@@ -245,3 +245,43 @@ TEMPLATE_TEST_CASE("a norm of sums has the bits of ops::rmsnorm by every schedul
     CHECK(found.list() == test::nothing_wrong);
   }
 }
+
+TEST_CASE("wrong arguments of sums with norms are errors on any number of ranks, which continue") {
+  for (int ranks : {1, 2})
+    for (const bool divided : {true, false}) {
+      INFO(ranks << " ranks" << (divided ? ", divided" : ""));
+      Findings found;
+      run_ranks({.ranks = ranks}, [&](Communicator& comm) {
+        Stream stream;
+        TensorParallel tp(comm);
+        constexpr std::int64_t rows = 4, in = 8, out = 6;
+        RowParallelLinear layer(tp, {.in = in, .out = out, .sequence_parallel = divided});
+        const auto weight = test::full(in, out, 1);
+        layer.load_full(stream, weight, {});
+        const std::int64_t own = divided ? rows / ranks : rows;
+        const auto x = test::full(rows, layer.features().count(), 1), residual = test::full(own, out, 2);
+        const auto gamma = test::full(out, 1);
+        auto y = test::full(own, out, 777), normed = test::full(own, out, 777);
+        const auto integers = Tensor<std::int32_t, 1>::zeros({out});
+        const auto residuals = Tensor<std::int32_t, 2>::zeros({own, out});
+        const TensorView<float, 1> row_of_y(y.data(), {out});
+        const auto refused = [&](const char* what, const ForwardOptions& options) {
+          try {
+            layer.forward(stream, x, y, options);
+            stream.synchronize();
+            found.require(false, std::string(what) + " is no error");
+          } catch (const UserError&) {
+          }
+        };
+        refused("a norm in place of the sum", {.norm = {gamma, y}});
+        refused("a gamma in the sum", {.norm = {row_of_y, normed}});
+        refused("a gamma of integers", {.norm = {integers, normed}});
+        refused("a residual of integers", {.residual = residuals, .norm = {gamma, normed}});
+        // The ranks continue.
+        layer.forward(stream, x, y, {.residual = residual, .norm = {gamma, normed, 0}});
+        stream.synchronize();
+        found.require(y.view()(own - 1, out - 1) == in + 2 && normed.view()(0, 0) == 1, "the result");
+      });
+      CHECK(found.list() == test::nothing_wrong);
+    }
+}

@@ -333,6 +333,22 @@ TEST_CASE("a put into memory that its rank has released is an error, and writes 
   }
 }
 
+TEST_CASE("what a dead link never brings is late") {
+  for (ClockKind clock : {ClockKind::virtual_time, ClockKind::wall})
+    for (const LinkModel& dead :
+         {LinkModel{.latency = never}, LinkModel{.edges = {{.from = 1, .to = 0, .latency = never}}},
+          LinkModel{.latency = 1000, .jitter = never}}) {
+      const auto body = [](Communicator& comm) {
+        Stream stream;
+        comm.barrier({.tag = "soon"});
+        auto x = test::full(100, 2), y = test::full(100, 0);
+        comm.all_reduce(stream, x, y);
+      };
+      CHECK_THROWS_AS(run_ranks({.ranks = 2, .clock = clock, .link = dead, .deadline = 50'000'000}, body),
+                      CommError);
+    }
+}
+
 TEST_CASE("a poll sees that a collective is complete, or cannot be") {
   for (ClockKind clock : {ClockKind::virtual_time, ClockKind::wall}) {
     Findings found;

@@ -2,6 +2,7 @@
 // paths.
 #include "test_seed.h"
 
+#include <kiln/collectives/compute_model.h>
 #include <kiln/collectives/cost_model.h>
 #include <kiln/collectives/forecast.h>
 #include <kiln/dsl/error.h>
@@ -261,4 +262,22 @@ TEST_CASE("a schedule that is wrong is found") {
   s = two_shot_all_reduce(shards, thousand);
   s.steps.pop_back();
   CHECK_THAT(error_of(s), Catch::Contains("lacks a sum"));
+}
+
+TEST_CASE("times beyond the range of the clocks are never") {
+  const LinkModel dead{.bytes_per_second = 1, .latency = never, .jitter = never, .seed = 1};
+  CHECK(dead.duration(0, 1, 1 << 30) == never);
+  CHECK(LinkModel{.bytes_per_second = 1}.duration(0, 1, std::int64_t{1} << 40) == never);
+  Ports ports(dead, 2);
+  for (int i = 0; i < 3; ++i) {
+    const Passage p = ports.pass(0, 1, std::int64_t{1} << 40, 100);
+    CHECK((p.begin >= 100 && p.end == never && p.arrival == never));
+  }
+  const ComputeModel slow{.flops_per_second = 1, .bytes_per_second = 1, .launch = 5};
+  CHECK(slow.product(1 << 20, 1 << 20, 1 << 20, 2) == never);
+  CHECK(slow.pass(std::int64_t{1} << 40) == never);
+  const Schedule ring = ring_gather(Shards::even(1 << 20, 4), {.shard = 1 << 20});
+  const Forecast f = forecast(ring, dead, [](const Step&) -> Nanoseconds { return never - 1; });
+  CHECK((f.makespan == never && f.computation == never && f.communication == never));
+  CHECK(estimate(dead, 4, CollectiveKind::all_reduce, 1 << 20) == never);
 }

@@ -49,6 +49,9 @@ expect 0 '"serial_layer_ns": [1-9]' tp plan --tp 2 --tokens 1 --context 1000 --l
 expect 1 '--model "llama4" is not known; use one of llama3-8b, ' tp plan --model llama4
 expect 1 '8 key heads of llama3-8b can neither be divided among nor repeated on 3 ranks' tp plan --tp 3
 expect 1 'the link "fast" is neither one of nvlink3' tp plan --link fast
+expect 1 'from 1e6 to 1e18 bytes per second' tp plan --link 1e-300
+expect 1 'at most 100000000 tokens' tp plan --tokens 1000000000000000
+expect 1 'at most 100000000 tokens' tp plan --tokens 1 --context 9223372036854775807
 expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
 expect 0 '^[[]' kernels --json

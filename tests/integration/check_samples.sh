@@ -43,6 +43,7 @@ if [ "$name" = llama_block ] && [ -z "${KILN_SAMPLES_DEVICE:-}" ]; then
   grep -q '"gather_matmul #[0-9]* \[attention.qkv\]' "$work/trace.json" || fail "the trace lacks the first product"
   KILN_SAMPLES_LINK=1e8,50us KILN_SAMPLES_TRACE=$work/block.svg "$program" "${arguments[@]}" || fail "$name fails with a link"
   grep -q '>mlp.down</text>' "$work/block.svg" || fail "the picture lacks the last product"
+  KILN_SAMPLES_LINK= "$program" --tp 3 1 6 3 "$((2 * $(size 12)))" "$(size 60)" || fail "$name --tp fails with one token"
   if KILN_SAMPLES_LINK=fast "$program" "${arguments[@]}" 2>/dev/null; then fail "$name accepts the link \"fast\""; fi
 fi
 if [ "${name#06_}" != "$name" ]; then
