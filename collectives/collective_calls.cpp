@@ -250,11 +250,16 @@ Work Communicator::async_reduce_scatter(At stream, const Input& x_, const Output
                          times(shards, x.elements), Shots::scatter);
 }
 
-// One shot sends (P - 1) V bytes in one latency, two shots 2 (P - 1) / P V bytes in two.
+// One shot sends (P - 1) V bytes in one latency, two shots 2 (P - 1) / P V bytes in two. Each rank reads P V
+// bytes for its sums with one shot, and V bytes with two. Threads without a link need some microseconds to
+// notice that data has arrived, and memory has some 20 GB/s for each of them.
 bool Communicator::prefers_one_shot(std::int64_t bytes) const {
   const EngineInfo info = engine();
-  const double p = size(), beta = info.link.bytes_per_second > 0 ? 1e9 / info.link.bytes_per_second : 0.1;
-  return static_cast<double>(info.link.latency) > (p - 1) * (1 - 2 / p) * static_cast<double>(bytes) * beta;
+  const double p = size(), beta = info.link.bytes_per_second > 0 ? 1e9 / info.link.bytes_per_second : 0.1,
+               latency =
+                   info.link.is_free() && !info.virtual_clock ? 5000 : static_cast<double>(info.link.latency),
+               sent = (p - 1) * (1 - 2 / p) * beta, read = info.virtual_clock ? 0 : (p - 1) * 0.05;
+  return latency > (sent + read) * static_cast<double>(bytes);
 }
 
 Work Communicator::async_all_reduce(At stream, const Input& x_, const Output& y_,
@@ -276,8 +281,8 @@ Work Communicator::async_all_reduce(At stream, const Input& x_, const Output& y_
                          Shards::even(x.rows * x.elements, size()), one ? Shots::one : Shots::two);
 }
 
-void Communicator::reduce(At stream, const Input& x_, const Output& y_, int root,
-                          const CollectiveOptions& options) {
+Work Communicator::async_reduce(At stream, const Input& x_, const Output& y_, int root,
+                                const CollectiveOptions& options) {
   const Checks check("Communicator::reduce", stream);
   check_no_rows(check, options);
   const Block x = block_of(check, {"x", x_.array()});
@@ -294,13 +299,12 @@ void Communicator::reduce(At stream, const Input& x_, const Output& y_, int root
   if (size() == 1) {
     copy_rows(stream, y, x.data, x.rows * x.bytes);
     stream.stream.synchronize();
-    return;
+    return {};
   }
   std::vector<std::int64_t> rows(static_cast<std::size_t>(size()));
   rows[static_cast<std::size_t>(root)] = x.rows * x.elements;
-  start_reduction(*this, *lanes_, stream, "reduce", options, x, y, 0, Shards(rows), Shots::scatter,
-                  ", root " + std::to_string(root))
-      .wait();
+  return start_reduction(*this, *lanes_, stream, "reduce", options, x, y, 0, Shards(rows), Shots::scatter,
+                         ", root " + std::to_string(root));
 }
 
 // ---- all_to_all, send and recv ----
@@ -353,9 +357,9 @@ Work Communicator::async_all_to_all(At stream, const Input& x_, const Output& y_
                           std::vector<std::int64_t>(n * n, x.rows / size()));
 }
 
-void Communicator::all_to_all(At stream, const Input& x_, const std::vector<std::int64_t>& send_rows,
-                              const Output& y_, const std::vector<std::int64_t>& receive_rows,
-                              const CollectiveOptions& options) {
+Work Communicator::async_all_to_all(At stream, const Input& x_, const std::vector<std::int64_t>& send_rows,
+                                    const Output& y_, const std::vector<std::int64_t>& receive_rows,
+                                    const CollectiveOptions& options) {
   const Checks check("Communicator::all_to_all", stream);
   check_no_rows(check, options);
   const Block x = block_of(check, {"x", x_.array()}), y = block_of(check, {"y", y_.array()});
@@ -388,7 +392,7 @@ void Communicator::all_to_all(At stream, const Input& x_, const std::vector<std:
                   "; pass equal numbers as send_rows and receive_rows")
                      .c_str());
     }
-  start_all_to_all(*this, stream, "all_to_all", options, x, y, rows).wait();
+  return start_all_to_all(*this, stream, "all_to_all", options, x, y, rows);
 }
 
 Communicator& Communicator::pair(int from, int to) {
@@ -434,6 +438,15 @@ void Communicator::broadcast(At stream, const Output& y, int root, const Collect
 }
 void Communicator::all_to_all(At stream, const Input& x, const Output& y, const CollectiveOptions& options) {
   async_all_to_all(stream, x, y, options).wait();
+}
+void Communicator::reduce(At stream, const Input& x, const Output& y, int root,
+                          const CollectiveOptions& options) {
+  async_reduce(stream, x, y, root, options).wait();
+}
+void Communicator::all_to_all(At stream, const Input& x, const std::vector<std::int64_t>& send_rows,
+                              const Output& y, const std::vector<std::int64_t>& receive_rows,
+                              const CollectiveOptions& options) {
+  async_all_to_all(stream, x, send_rows, y, receive_rows, options).wait();
 }
 void Communicator::send(At stream, const Input& x, int to, const CollectiveOptions& options) {
   async_send(stream, x, to, options).wait();

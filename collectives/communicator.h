@@ -120,14 +120,19 @@ public:
   // barrier: returns when all ranks have called it. It does not wait for streams.
   void barrier(const CollectiveOptions& options = {});
 
-  // Asynchronous forms of the calls above: results are in memory when Work::wait returns. There are none of
-  // reduce, barrier, and all_to_all with uneven splits.
+  // Asynchronous forms of the calls above: results are in memory when Work::wait returns.
   Work async_all_gather(At stream, const Input& x, const Output& y, const CollectiveOptions& options = {});
   Work async_reduce_scatter(At stream, const Input& x, const Output& y,
                             const CollectiveOptions& options = {});
   Work async_all_reduce(At stream, const Input& x, const Output& y, const CollectiveOptions& options = {});
   Work async_broadcast(At stream, const Output& y, int root, const CollectiveOptions& options = {});
+  Work async_reduce(At stream, const Input& x, const Output& y, int root,
+                    const CollectiveOptions& options = {});
   Work async_all_to_all(At stream, const Input& x, const Output& y, const CollectiveOptions& options = {});
+  // It exchanges the numbers before it returns.
+  Work async_all_to_all(At stream, const Input& x, const std::vector<std::int64_t>& send_rows,
+                        const Output& y, const std::vector<std::int64_t>& receive_rows,
+                        const CollectiveOptions& options = {});
   Work async_send(At stream, const Input& x, int to, const CollectiveOptions& options = {});
   Work async_recv(At stream, const Output& y, int from, const CollectiveOptions& options = {});
 

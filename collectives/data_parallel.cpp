@@ -64,9 +64,10 @@ GradientReducer::GradientReducer(Communicator& comm, std::vector<Output> gradien
 void GradientReducer::compare_ranks(const GradientReducerOptions& options) {
   const auto ranks = static_cast<std::size_t>(comm_.size());
   const std::int64_t own[] = {static_cast<std::int64_t>(gradients_.size()), options.bucket_bytes,
-                              options.first_bucket_bytes, static_cast<std::int64_t>(options.reduction)};
+                              options.first_bucket_bytes, static_cast<std::int64_t>(options.reduction),
+                              static_cast<std::int64_t>(options.order)};
   const char* const names[] = {"the number of gradients", "bucket_bytes", "first_bucket_bytes",
-                               "the reduction"};
+                               "the reduction", "the order"};
   std::vector<std::int64_t> all(std::size(own) * ranks);
   const CollectiveOptions named{.tag = tag_};
   gather_numbers(comm_, "gradient_reducer", named, own, all.data(), sizeof own);

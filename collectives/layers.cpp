@@ -213,8 +213,8 @@ void ParallelLinear::load_full(StreamAt stream, const Input& weight, const Input
   stream.stream.synchronize(); // the caller may free what it passed
 }
 
-void ParallelLinear::save_full(StreamAt stream, const Output& weight, const Output& bias) {
-  const Checks check("ParallelLinear::save_full", stream);
+void ParallelLinear::gather_full(StreamAt stream, const Output& weight, const Output& bias) {
+  const Checks check("ParallelLinear::gather_full", stream);
   check_whole(check, weight.array(), bias.given(), bias.array());
   Communicator& comm = tp_.communicator();
   const bool columns = divided_ == Divided::columns;

@@ -127,7 +127,7 @@ public:
   void load_full(ops::detail::StreamAt stream, const ops::Input& weight, const ops::Input& bias);
   // Gathers the whole weight [in, out] and bias [out] ({} without one) on every rank. All ranks must call it.
   // Blocks.
-  void save_full(ops::detail::StreamAt stream, const ops::Output& weight, const ops::Output& bias);
+  void gather_full(ops::detail::StreamAt stream, const ops::Output& weight, const ops::Output& bias);
 
 protected:
   enum class Divided : std::uint8_t { columns, rows };

@@ -39,9 +39,10 @@ ParallelMlp::ParallelMlp(TensorParallel& tp, MlpShape shape)
       hidden_memory_(tp.communicator().device()), active_memory_(tp.communicator().device()),
       gradient_memory_(tp.communicator().device()), active_gradient_memory_(tp.communicator().device()) {}
 
-void ParallelMlp::load_full(ops::detail::StreamAt stream, const Input& up, const Input& down) {
-  up_.load_full(stream, up, {});
-  down_.load_full(stream, down, {});
+void ParallelMlp::load_full(ops::detail::StreamAt stream, const Input& up, const Input& down,
+                            const Input& up_bias, const Input& down_bias) {
+  up_.load_full(stream, up, up_bias);
+  down_.load_full(stream, down, down_bias);
 }
 
 void ParallelMlp::forward(ops::detail::StreamAt stream, std::int64_t rows, const Input& x, const Output& y,

@@ -38,9 +38,10 @@ public:
   // columns of the gate, then those of up.
   ColumnParallelLinear& up() { return up_; }
   RowParallelLinear& down() { return down_; }
-  // Copies this rank's part of the whole weights: see ParallelLinear::load_full. UserError for an MLP with
-  // biases: use load_full of up() and down().
-  void load_full(ops::detail::StreamAt stream, const ops::Input& up, const ops::Input& down);
+  // Copies this rank's part of the whole weights and biases: see ParallelLinear::load_full. An MLP without
+  // biases gets none.
+  void load_full(ops::detail::StreamAt stream, const ops::Input& up, const ops::Input& down,
+                 const ops::Input& up_bias = {}, const ops::Input& down_bias = {});
 
   // Computes y as above, plus the residual. `rows` is the number of rows on all ranks together.
   void forward(ops::detail::StreamAt stream, std::int64_t rows, const ops::Input& x, const ops::Output& y,

@@ -216,6 +216,10 @@ ModelPlan plan_model(const ModelShape& model, const Machine& machine, const Link
     refuse("the " + std::to_string(model.kv_heads) + " key heads of " + model.name +
            " can neither be divided among nor repeated on " + std::to_string(options.ranks) +
            " ranks; use a number that divides them or a multiple of them");
+  if (model.heads % options.ranks != 0)
+    refuse("the " + std::to_string(model.heads) + " heads of " + model.name +
+           " cannot be divided evenly among " + std::to_string(options.ranks) +
+           " ranks; use a number that divides them");
   if (options.tokens < 1 || options.context < 0)
     refuse("there must be at least one token, and no negative context");
   if (options.tokens > most_tokens || options.context > most_tokens)

@@ -106,6 +106,7 @@ public:
     const auto share = [&](std::int64_t whole, std::int64_t own_part) {
       return whole > 0 ? (whole + comm.size() - 1) / comm.size() : own_part;
     };
+    if (gathers) whole_columns_ = options.whole_columns ? options.whole_columns : b_.extents[1] * comm.size();
     shape_.n = gathers ? share(options.whole_columns, b_.extents[1]) : b_.extents[1];
     shape_.k = gathers ? b_.extents[0] : share(options.whole_depth, b_.extents[0]);
     shape_.a = a_.dtype, shape_.c = c_.dtype;
@@ -223,7 +224,7 @@ private:
 
   void multiply(const Array& a, Rows rows, const Array& c, bool epilogue) {
     ops::MatmulOptions options{.batch_invariant = true};
-    options.whole_columns = options_.whole_columns;
+    options.whole_columns = whole_columns_;
     if (epilogue) options.activation = options_.activation, options.bias = options_.bias;
     ops::matmul(stream_, Input(part_of(a, 0, rows)), Input(b_), Output(part_of(c, 0, rows)), options);
   }
@@ -273,6 +274,7 @@ private:
   Array normed_;
   Buffer scratch_, normed_scratch_;
   ProductShape shape_;
+  std::int64_t whole_columns_ = 0; // of gather_matmul; for the bits of one rank
   std::optional<Workspace> workspace_;
   Array partial_, slots_;
   std::shared_ptr<const Schedule> schedule_;

@@ -11,8 +11,8 @@
 // the first call takes longer, unless an earlier process has stored the plan, and on the virtual clock by
 // forecasts. All ranks must make the same calls in the same order, with the same options.
 //
-// The results have the same bits with every schedule and chunk size, in every run. With whole_columns, those
-// of gather_matmul have the bits of a batch-invariant product on one rank (ops/matmul_options.h). A sum over
+// The results have the same bits with every schedule and chunk size, in every run. Those of gather_matmul are
+// the bits of a batch-invariant product on one rank (whole_columns in ops/matmul_options.h). A sum over
 // ranks is computed as by a Communicator: each rank contributes its product in f32 (or in the dtype
 // `partial`), and the contributions are added in the order of ranks, and rounded once. bias and residual are
 // added once, after the sum. With `norm`, each chunk of the result is also normalised (RMSNorm) as soon as it
@@ -44,8 +44,7 @@ struct ParallelMatmulOptions {
   ops::Input residual = {};                           // with the extents of c; not for gather_matmul
   NormOfSum norm = {};                                // not for gather_matmul
   // Totals over all ranks: of the columns of b, for gather_matmul (see MatmulOptions), and of the depth k,
-  // for the other two. Required if b's columns, or k, differ between ranks. 0: all ranks have equally many,
-  // and the bits of gather_matmul may differ from those on one rank.
+  // for the other two. Required if b's columns, or k, differ between ranks. 0: all ranks have equally many.
   std::int64_t whole_columns = 0, whole_depth = 0;
   // The dtype in which ranks send their contributions to sums; default: f32, or f64 if an input is of f64.
   std::optional<DType> partial = {};

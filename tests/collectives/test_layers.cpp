@@ -69,8 +69,8 @@ TEST_CASE(
 
             // Shards can be saved, and loaded by other numbers of ranks.
             auto saved_up = poisoned(width, 2 * hidden), saved_down = poisoned(hidden, width);
-            mlp.up().save_full(stream, saved_up, {});
-            mlp.down().save_full(stream, saved_down, {});
+            mlp.up().gather_full(stream, saved_up, {});
+            mlp.down().gather_full(stream, saved_down, {});
             found.require(std::equal(saved_up.begin(), saved_up.end(), up.begin()), "the saved weight of up");
             found.require(std::equal(saved_down.begin(), saved_down.end(), down.begin()),
                           "the saved weight of down");
@@ -142,7 +142,7 @@ TEST_CASE(
             check("dv", error(part(q.count() + k.count(), k.count()), dqkv, 0,
                               (heads + kv_heads) * size + k.begin));
             auto saved = poisoned(width, columns);
-            layer.qkv().save_full(stream, saved, {});
+            layer.qkv().gather_full(stream, saved, {});
             found.require(std::equal(saved.begin(), saved.end(), qkv.begin()), "the saved weight");
           });
       CHECK(found.list() == test::nothing_wrong);

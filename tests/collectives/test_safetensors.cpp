@@ -270,7 +270,7 @@ out.write_bytes(struct.pack("<Q", len(text)) + text + body)
     Checkpoint(whole).load(stream, "layer", loaded, {.layout = WeightLayout::out_in});
     auto all = test::full(5, 17, -1);
     auto all_bias = test::full(17, -1.0f);
-    loaded.save_full(stream, all, all_bias);
+    loaded.gather_full(stream, all, all_bias);
     found.require(std::memcmp(all.data(), weight.data(), 5 * 17 * 4) == 0, "weight");
     found.require(std::memcmp(all_bias.data(), bias.data(), 17 * 4) == 0, "bias");
   });
