@@ -1,7 +1,7 @@
 // Provides what collectives and layers do with erased arrays: contiguous ones, and parts of them.
 #pragma once
 
-#include <kiln/collectives/shards.h>
+#include <kiln/collectives/schedule/shards.h>
 #include <kiln/ops/detail/checks.h>
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 // contributes.
 #pragma once
 
-#include <kiln/collectives/forecast.h>
-#include <kiln/collectives/reduction.h>
+#include <kiln/collectives/schedule/forecast.h>
 #include <kiln/dsl/api.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +22,11 @@ struct RankPart {
   // Computes or reduces, and returns when the results are in memory.
   std::function<void(const Step&)> run = {};
 };
+
+// The order in which the contributions of ranks are combined. `ranks`: in the order of ranks, with the same
+// bits on every engine. `engine`: in the order that is fastest on the engine, so that bits depend on it. The
+// engine for threads always uses the order of ranks. No call of Kiln chooses `engine` by itself.
+enum class ReductionOrder : std::uint8_t { ranks, engine };
 
 struct CollectiveCall {
   std::string collective;   // "all_gather"

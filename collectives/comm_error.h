@@ -1,7 +1,7 @@
 // Defines CommError, which the calls of all surviving ranks throw when a collective cannot complete.
 #pragma once
 
-#include <kiln/collectives/timeline.h>
+#include <kiln/collectives/schedule/nanoseconds.h>
 #include <kiln/dsl/api.h>
 #include <kiln/dsl/error.h>
 

@@ -39,9 +39,9 @@
 
 #include <kiln/collectives/call.h>
 #include <kiln/collectives/comm_error.h>
-#include <kiln/collectives/compute_model.h>
-#include <kiln/collectives/cost_model.h>
 #include <kiln/collectives/reduction.h>
+#include <kiln/collectives/schedule/compute_model.h>
+#include <kiln/collectives/schedule/cost_model.h>
 #include <kiln/collectives/work.h>
 #include <kiln/dsl/api.h>
 #include <kiln/jit/runtime/stream.h>

@@ -29,8 +29,8 @@
 // to 2048, in f32 and bf16).
 #pragma once
 
-#include <kiln/collectives/candidates.h>
 #include <kiln/collectives/communicator.h>
+#include <kiln/collectives/schedule/candidates.h>
 #include <kiln/dsl/api.h>
 
 #include <functional>

@@ -1,8 +1,8 @@
 // Implements communicators between threads, on the engine that Group is.
 #include <kiln/collectives/ranks.h>
 
-#include <kiln/collectives/cpu_slice.h>
-#include <kiln/collectives/group.h>
+#include <kiln/collectives/threads/cpu_slice.h>
+#include <kiln/collectives/threads/group.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/log.h>

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <kiln/collectives/communicator.h>
+#include <kiln/collectives/threads/timeline.h>
 #include <kiln/collectives/trace.h>
 #include <kiln/dsl/api.h>
 

@@ -16,11 +16,6 @@ namespace kiln::collectives {
 enum class Reduction : std::uint8_t { sum, max, min, product, mean };
 const char* name_of(Reduction reduction); // "sum"
 
-// The order in which the contributions of ranks are combined. `ranks`: in the order of ranks, with the same
-// bits on every engine. `engine`: in the order that is fastest on the engine, so that bits depend on it. The
-// engine for threads always uses the order of ranks. No call of Kiln chooses `engine` by itself.
-enum class ReductionOrder : std::uint8_t { ranks, engine };
-
 // The RMSNorm of each row of a sum c, as stored and rounded: y = c / sqrt(mean of c^2 + eps) * gamma, as
 // ops::rmsnorm. c is stored as well.
 struct NormOfSum {

@@ -8,7 +8,7 @@
 // ranges, and possibly others.
 #pragma once
 
-#include <kiln/collectives/shards.h>
+#include <kiln/collectives/schedule/shards.h>
 #include <kiln/dsl/api.h>
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // Times are those of Communicator::now(). Puts into symmetric memory are not recorded. Thread-safe.
 #pragma once
 
-#include <kiln/collectives/timeline.h>
+#include <kiln/collectives/schedule/nanoseconds.h>
 #include <kiln/dsl/api.h>
 
 #include <mutex>

@@ -11,7 +11,7 @@
 // order. Movable; not thread-safe.
 #pragma once
 
-#include <kiln/collectives/timeline.h>
+#include <kiln/collectives/schedule/nanoseconds.h>
 #include <kiln/dsl/api.h>
 
 #include <memory>

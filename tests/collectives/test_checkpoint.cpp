@@ -4,10 +4,10 @@
 #include "test_seed.h"
 
 #include <kiln/collectives/attention.h>
-#include <kiln/collectives/checkpoint.h>
+#include <kiln/collectives/checkpoint/checkpoint.h>
+#include <kiln/collectives/checkpoint/safetensors.h>
 #include <kiln/collectives/mlp.h>
 #include <kiln/collectives/ranks.h>
-#include <kiln/collectives/safetensors.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>

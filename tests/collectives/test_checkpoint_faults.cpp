@@ -3,7 +3,7 @@
 #include "findings.h"
 #include "temporary_folder.h"
 
-#include <kiln/collectives/checkpoint.h>
+#include <kiln/collectives/checkpoint/checkpoint.h>
 #include <kiln/collectives/mlp.h>
 #include <kiln/collectives/ranks.h>
 

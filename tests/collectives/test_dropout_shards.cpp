@@ -5,7 +5,7 @@
 
 #include <kiln/collectives/attention.h>
 #include <kiln/collectives/ranks.h>
-#include <kiln/collectives/shards.h>
+#include <kiln/collectives/schedule/shards.h>
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/ops/attention.h>
 #include <kiln/ops/elementwise.h>

@@ -5,7 +5,7 @@
 #include <kiln/collectives/data_parallel.h>
 #include <kiln/collectives/gradient_norm.h>
 #include <kiln/collectives/ranks.h>
-#include <kiln/collectives/shards.h>
+#include <kiln/collectives/schedule/shards.h>
 #include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/jit/runtime/tensor.h>
 

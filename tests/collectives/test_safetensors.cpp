@@ -5,9 +5,9 @@
 #include "temporary_folder.h"
 #include "test_seed.h"
 
-#include <kiln/collectives/checkpoint.h>
+#include <kiln/collectives/checkpoint/checkpoint.h>
+#include <kiln/collectives/checkpoint/safetensors.h>
 #include <kiln/collectives/ranks.h>
-#include <kiln/collectives/safetensors.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

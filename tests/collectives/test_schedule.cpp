@@ -2,9 +2,9 @@
 // paths.
 #include "test_seed.h"
 
-#include <kiln/collectives/compute_model.h>
-#include <kiln/collectives/cost_model.h>
-#include <kiln/collectives/forecast.h>
+#include <kiln/collectives/schedule/compute_model.h>
+#include <kiln/collectives/schedule/cost_model.h>
+#include <kiln/collectives/schedule/forecast.h>
 #include <kiln/dsl/error.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Tests the clocks of in-process ranks.
-#include <kiln/collectives/timeline.h>
+#include <kiln/collectives/threads/timeline.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -21,7 +21,10 @@ LAYERS = """
   benchmarks              *
   samples                 collectives ops autotune jit dsl
   samples/template        collectives ops autotune jit dsl
-  collectives             ops autotune jit dsl
+  collectives             ops autotune jit dsl collectives/schedule collectives/threads
+  collectives/schedule    dsl
+  collectives/threads     dsl jit collectives/schedule collectives/call collectives/comm_error collectives/trace
+  collectives/checkpoint  ops autotune jit dsl collectives
   collectives/cli         collectives ops autotune jit dsl
   ops                     autotune jit dsl ops/detail
   ops/detail              autotune jit dsl ops/activation ops/array ops/dims ops/attention_options ops/matmul_options ops/rotary_options ops/tunable_call
