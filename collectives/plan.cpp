@@ -70,6 +70,14 @@ template <class F> Nanoseconds slowest(Communicator& comm, const F& body) {
   return *std::max_element(all.begin(), all.end());
 }
 
+// Replaces a rank's numbers by those of rank 0.
+void take_from_rank_0(Communicator& comm, std::vector<Nanoseconds>& numbers) {
+  std::vector<Nanoseconds> all(numbers.size() * static_cast<std::size_t>(comm.size()));
+  gather_numbers(comm, "plan", {}, numbers.data(), all.data(),
+                 static_cast<std::int64_t>(numbers.size() * sizeof(Nanoseconds)));
+  std::copy_n(all.begin(), numbers.size(), numbers.begin());
+}
+
 // The time of a product by its number of rows, between the measured ones on a straight line.
 class MeasuredProducts {
 public:
@@ -178,12 +186,26 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
     const Nanoseconds sending = std::max<Nanoseconds>(all - products.of(shape.shards.rows()), 1000);
     link.bytes_per_second = static_cast<double>(bytes) / static_cast<double>(sending) * 1e9;
   }
-  Plan plan = forecast_all(shape, link, [&](const Schedule& s) -> StepCost {
-    return [&products, rows_of = Schedule{s.name, s.exchange, s.shards}](const Step& step) {
-      return step.piece.kind == Piece::Kind::sum ? 0 : products.of(rows_of.rows(step).count());
-    };
-  });
-  // Rank 0's forecasts decide what is measured, and its decision counts, so that ranks cannot disagree.
+  // Rank 0 forecasts, and the others take its numbers, so that ranks cannot disagree about what is measured.
+  Plan plan;
+  if (comm.rank() == 0) {
+    plan = forecast_all(shape, link, [&](const Schedule& s) -> StepCost {
+      return [&products, rows_of = Schedule{s.name, s.exchange, s.shards}](const Step& step) {
+        return step.piece.kind == Piece::Kind::sum ? 0 : products.of(rows_of.rows(step).count());
+      };
+    });
+  } else {
+    plan.shape = shape;
+    for (const Candidate& candidate : candidates_of(shape))
+      plan.options.push_back({candidate});
+  }
+  std::vector<Nanoseconds> numbers{plan.computation, plan.communication};
+  for (const Plan::Option& o : plan.options)
+    numbers.push_back(o.forecast);
+  take_from_rank_0(comm, numbers);
+  plan.computation = numbers[0], plan.communication = numbers[1];
+  for (std::size_t i = 0; i < plan.options.size(); ++i)
+    plan.options[i].forecast = numbers[i + 2];
   std::vector<std::size_t> order;
   for (std::size_t i = 1; i < plan.options.size(); ++i)
     order.push_back(i);
@@ -193,13 +215,6 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   std::vector<std::size_t> measured{0};
   for (std::size_t i : order)
     if (measured.size() <= most_measured) measured.push_back(i);
-  std::vector<std::size_t> of_all(measured.size() * static_cast<std::size_t>(comm.size()));
-  const auto of_rank_0 = [&] {
-    gather_numbers(comm, "plan", {}, measured.data(), of_all.data(),
-                   static_cast<std::int64_t>(measured.size() * sizeof(std::size_t)));
-    std::copy_n(of_all.begin(), measured.size(), measured.begin());
-  };
-  of_rank_0();
   std::vector<std::shared_ptr<const Schedule>> schedules;
   for (std::size_t i : measured)
     schedules.push_back(std::make_shared<const Schedule>(schedule_of(shape, plan.options[i].candidate)));
@@ -216,9 +231,7 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   }
   const double serial_time = static_cast<double>(plan.options[0].measured);
   if (static_cast<double>(plan.options[measured[best]].measured) > (1 - least_gain) * serial_time) best = 0;
-  std::fill(measured.begin(), measured.end(), measured[best]);
-  of_rank_0();
-  plan.choose(measured[0]);
+  plan.choose(measured[best]); // all ranks have the same times
   plan.origin = Plan::Origin::measured;
   plan.measured_at = std::chrono::duration_cast<std::chrono::milliseconds>(
                          std::chrono::system_clock::now().time_since_epoch())
