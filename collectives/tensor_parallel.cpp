@@ -183,7 +183,11 @@ private:
     std::string text = shape_.text();
     if (options_.bias.given()) text += " with bias";
     if (options_.residual.given()) text += " with residual";
-    if (shape_.norm) text += " of epsilon " + std::to_string(options_.norm.eps);
+    if (shape_.norm) {
+      char epsilon[48];
+      std::snprintf(epsilon, sizeof epsilon, " of epsilon %.17g", options_.norm.eps);
+      text += epsilon;
+    }
     if (options_.activation != ops::Activation::none)
       text += std::string(" with ") + ops::name(options_.activation);
     return text;
