@@ -353,24 +353,6 @@ TEST_CASE("processes that measure the same product at the same time leave one wh
     check_agreement(m);
 }
 
-TEST_CASE("finding a stored plan takes less than a millisecond") {
-  const TemporaryFolder folder;
-  plan_in(folder, Mode::tune, {.ranks = 2}, 2048);
-  double best = 1;
-  for (int i = 0; i < 20; ++i) {
-    Process process(folder.path());
-    run_ranks({.ranks = 2}, [&](Communicator& comm) {
-      const ProductShape shape = product(2, 2048);
-      comm.barrier();
-      const Nanoseconds began = comm.now();
-      plan_by_mode(comm, shape, {}, Mode::tune, process.database);
-      if (comm.rank() == 0) best = std::min(best, static_cast<double>(comm.now() - began) / 1e9);
-    });
-  }
-  INFO("seconds: " << best);
-  CHECK(best < 1e-3);
-}
-
 TEST_CASE("the products of chunks have the step of K of the whole product") {
   const Device cpu = Device::cpu();
   for (std::int64_t k : {1, 100, 512, 2048})
