@@ -169,8 +169,8 @@ public:
   // The temporary memory, in bytes, that a reduction takes at most on each rank. A reduction that needs more
   // is done in parts, one after the other. The communicator keeps the memory for later reductions.
   std::int64_t workspace_limit() const { return workspace_limit_; }
-  // The temporary memory, in bytes, that a reduction of a tensor of `bytes` bytes, whose rows are divided evenly,
-  // takes on each rank; 0 for collectives that reduce nothing.
+  // The temporary memory, in bytes, that a reduction of a tensor of `bytes` bytes takes on each rank if its
+  // rows are divided evenly; 0 for collectives that reduce nothing.
   std::int64_t workspace_bytes(CollectiveKind kind, std::int64_t bytes) const;
 
 protected:

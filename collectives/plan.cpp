@@ -7,14 +7,16 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <map>
+#include <numeric>
 
 namespace kiln::collectives {
 namespace {
 
 constexpr double least_gain = 0.02;      // of a measured schedule over the serial one
 constexpr std::size_t most_measured = 3; // schedules besides the serial one
-constexpr int rounds = 5;
+constexpr int rounds = 5, most_lost = 1; // rounds in which it may be slower
 
 std::string milliseconds(Nanoseconds t) {
   char text[32];
@@ -147,7 +149,7 @@ std::string Plan::explain() const {
     text += "  with one rank there is nothing to send\n";
   else if (!overlaps())
     text += options[0].measured >= 0
-                ? "  no schedule was measured to be at least 2 % faster than the serial one\n"
+                ? "  no schedule was measured to be reliably faster than the serial one\n"
                 : "  no schedule is forecast to be faster than the serial one\n";
   for (std::size_t i = 0; i < options.size(); ++i) {
     const Option& o = options[i];
@@ -230,7 +232,12 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
     if (plan.options[measured[i]].measured < plan.options[measured[best]].measured) best = i;
   }
   const double serial_time = static_cast<double>(plan.options[0].measured);
-  if (static_cast<double>(plan.options[measured[best]].measured) > (1 - least_gain) * serial_time) best = 0;
+  const int lost =
+      std::inner_product(times[best].begin(), times[best].end(), times[0].begin(), 0, std::plus<>(),
+                         [](Nanoseconds a, Nanoseconds b) { return a > b ? 1 : 0; });
+  if (static_cast<double>(plan.options[measured[best]].measured) > (1 - least_gain) * serial_time ||
+      lost > most_lost)
+    best = 0;
   plan.choose(measured[best]); // all ranks have the same times
   plan.origin = Plan::Origin::measured;
   plan.measured_at = std::chrono::duration_cast<std::chrono::milliseconds>(

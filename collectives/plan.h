@@ -4,7 +4,7 @@
 // by their forecasts (forecast.h). On the wall clock, the three best are then timed against the serial one:
 // the ranks run these four round-robin, five times each. The time of a run is that of its slowest rank, and
 // the time of a candidate is the median of its runs. A schedule replaces the serial one only if it is at
-// least 2 % faster. Rank 0 makes the decision.
+// least 2 % faster, and is slower in at most one of the five rounds. Rank 0 makes the decision.
 //
 // A measured plan is stored in the tuner's database. Later processes use it if the product, the device, the
 // numbers of ranks and CPUs, the emulated link, the version of Kiln and the possible schedules are the same.

@@ -198,6 +198,20 @@ TEST_CASE("collectives work between emulated GPUs") {
   CHECK(found.list() == test::nothing_wrong);
 }
 
+TEST_CASE("ranks may share one emulated GPU") {
+  Findings found;
+  RanksOptions options = ranks_on(3, ClockKind::virtual_time);
+  options.devices.assign(3, Device::emulated("sm_80"));
+  run_ranks(options, [&](Communicator& comm) {
+    Stream stream(comm.device());
+    auto x = test::full(50, static_cast<float>(comm.rank() + 1)).to(comm.device());
+    comm.all_reduce(stream, x, x);
+    const auto sum = x.to(Device::cpu());
+    found.require(std::all_of(sum.begin(), sum.end(), [](float v) { return v == 6; }), "all_reduce");
+  });
+  CHECK(found.list() == test::nothing_wrong);
+}
+
 TEST_CASE("sends arrive in their order, and between any ranks at once") {
   for (ClockKind clock : {ClockKind::virtual_time, ClockKind::wall}) {
     Findings found;
