@@ -4,6 +4,7 @@
 #include <kiln/jit/runtime/tensor.h>
 
 #include <mutex>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,16 @@ inline Tensor<float, 1> full(std::int64_t n, float value) {
 inline Tensor<float, 2> full(std::int64_t m, std::int64_t n, float value) {
   auto t = Tensor<float, 2>::empty({m, n});
   t.fill(value);
+  return t;
+}
+
+// Of normally distributed numbers.
+template <class T>
+Tensor<T, 2> random_matrix(std::mt19937_64& random, std::int64_t m, std::int64_t n, float deviation = 1) {
+  auto t = Tensor<T, 2>::empty({m, n});
+  std::normal_distribution<float> normal(0, deviation);
+  for (T& x : t)
+    x = T(normal(random));
   return t;
 }
 

@@ -22,11 +22,7 @@ using test::Findings;
 namespace {
 
 Tensor<float, 2> random_matrix(std::mt19937_64& random, std::int64_t m, std::int64_t n) {
-  auto t = Tensor<float, 2>::empty({m, n});
-  std::normal_distribution<float> normal(0, 0.5f);
-  for (float& x : t)
-    x = normal(random);
-  return t;
+  return test::random_matrix<float>(random, m, n, 0.5f);
 }
 
 double difference(const TensorView<const float, 2>& a, const TensorView<const float, 2>& b) {
@@ -208,11 +204,7 @@ TEMPLATE_TEST_CASE("a norm of sums has the bits of ops::rmsnorm by every schedul
   INFO("KILN_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   const auto filled = [&](std::int64_t m, std::int64_t n) {
-    auto t = Tensor<TestType, 2>::empty({m, n});
-    std::normal_distribution<float> normal;
-    for (TestType& x : t)
-      x = TestType(normal(random));
-    return t;
+    return test::random_matrix<TestType>(random, m, n);
   };
   for (const std::int64_t width :
        {std::int64_t{5}, std::int64_t{200}, std::int64_t{1500}, std::int64_t{40000}}) {

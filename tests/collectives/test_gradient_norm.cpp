@@ -18,7 +18,7 @@
 
 using namespace kiln;
 using namespace kiln::collectives;
-using test::Findings;
+using test::Findings, test::random_matrix;
 
 namespace {
 
@@ -27,14 +27,6 @@ RanksOptions virtual_ranks(int ranks) {
       .ranks = ranks, .clock = ClockKind::virtual_time, .link = {.bytes_per_second = 1e9, .latency = 100}};
 }
 
-template <class T>
-Tensor<T, 2> random_matrix(std::mt19937_64& random, std::int64_t rows, std::int64_t columns) {
-  auto t = Tensor<T, 2>::empty({rows, columns});
-  std::normal_distribution<float> normal;
-  for (T& x : t)
-    x = T(normal(random));
-  return t;
-}
 template <class T> Tensor<T, 2> copy_of(const Tensor<T, 2>& t) {
   auto copy = Tensor<T, 2>::empty({t.extent(0), t.extent(1)});
   std::copy(t.begin(), t.end(), copy.begin());

@@ -391,6 +391,8 @@ std::string summary_of_process(const fs::path& folder, const char* mode) {
 
 } // namespace
 
+// Hidden, because it only makes sense in the processes that the next case starts, each with an environment
+// of its own.
 TEST_CASE("plans in a process: the case of the environment", "[.]") {
   const char* file = std::getenv(file_variable);
   if (!file) {

@@ -19,19 +19,12 @@
 
 using namespace kiln;
 using namespace kiln::collectives;
-using test::Findings;
+using test::Findings, test::random_matrix;
 
 namespace {
 
 template <class T> using Matrix = Tensor<T, 2>;
 
-template <class T> Matrix<T> random_matrix(std::mt19937_64& random, std::int64_t rows, std::int64_t columns) {
-  auto t = Matrix<T>::empty({rows, columns});
-  std::normal_distribution<float> normal;
-  for (T& x : t)
-    x = T(normal(random));
-  return t;
-}
 template <class T> Matrix<T> filled(std::int64_t rows, std::int64_t columns, float value) {
   auto t = Matrix<T>::empty({rows, columns});
   t.fill(T(value));
