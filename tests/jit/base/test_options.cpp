@@ -40,8 +40,8 @@ TEST_CASE("an empty environment gives the defaults", "[options]") {
   CHECK(o.cuda_library.empty());
   CHECK_FALSE(o.ptxas);
   CHECK(o.ptxas_seconds == 120);
-  for (const std::string* text :
-       {&o.emulate_check, &o.emulate_seed, &o.emulate_threads, &o.tune, &o.wisdom, &o.ranks_trace, &o.command})
+  for (const std::string* text : {&o.emulate_check, &o.emulate_seed, &o.emulate_threads, &o.tune, &o.wisdom,
+                                  &o.ranks_trace, &o.command})
     CHECK(text->empty());
 }
 
