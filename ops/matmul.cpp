@@ -92,6 +92,22 @@ bool batch_is_rows(Product& p) {
   return true;
 }
 
+// The config that the tuner found, or that of matmul_config. In a fixed order, the step along K decides on the
+// bits, so that it is always that of matmul_config, which depends on K and the dtype only; tiles and warps do
+// not.
+Config config_of(const detail::StreamAt& at, const Product& p, const detail::TunableLaunch& launch) {
+  const int rows = p.c.rank - 2;
+  const std::int64_t m = p.c.extents[rows], n = p.c.extents[rows + 1], k = p.a.extents[p.a.rank - 1];
+  const bool fixed = launch.one_order;
+  const std::optional<Config> known =
+      rows == 0 ? detail::known_config(fixed ? "matmul_batch_invariant" : "matmul", at, {m, n, k}, launch)
+                : detail::known_config(fixed ? "matmul_batched_batch_invariant" : "matmul_batched", at,
+                                       {p.c.extents[0], m, n, k}, launch);
+  if (known && !fixed) return *known;
+  const Config usual = matmul_config(at.stream.device(), p.a.dtype, m, n, k);
+  return known && known->get("BK") == usual.get("BK") ? *known : usual;
+}
+
 void launch_one_by_one(const Names& names, const detail::StreamAt& at, const Product& p);
 
 void launch(const Names& names, const detail::StreamAt& at, const Product& p) {
@@ -106,17 +122,11 @@ void launch(const Names& names, const detail::StreamAt& at, const Product& p) {
   detail::OpArguments list{p.a, p.b};
   p.add_result(list);
   const detail::OpKernel& kernel = rows == 0 ? detail::matmul_kernel : batched_kernel;
-  const detail::TunableLaunch tunable{kernel, p.variant, list};
-  std::optional<Config> config;
-  // Configs that were tuned differ between numbers of rows, also in the step of K.
-  if (p.has(detail::matmul_fixed_order)) {
-  } else if (rows == 0) {
-    config = detail::known_config("matmul", at, {m, n, k}, tunable);
-  } else {
-    config = detail::known_config("matmul_batched", at, {p.c.extents[0], m, n, k}, tunable);
-  }
-  if (!config) config = matmul_config(at.stream.device(), p.a.dtype, m, n, k);
-  kernel.launch(at, *config, p.variant, list);
+  const detail::TunableLaunch tunable{.kernel = kernel,
+                                      .variant = p.variant,
+                                      .arguments = list,
+                                      .one_order = p.has(detail::matmul_fixed_order)};
+  kernel.launch(at, config_of(at, p, tunable), p.variant, list);
 }
 
 // Each product of a batch has the same bits alone, where its K may be divided.

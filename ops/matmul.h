@@ -36,7 +36,8 @@
 // row, on the number of threads, or on the configs that the tuner has found. Products of floats are then
 // added in the order of K, and whether K is divided depends on N, K and the dtype only. If b is a part of the
 // columns of a larger matrix, .whole_columns takes the place of N, so that the parts have the bits of the
-// whole product. README.md ("Same bits") shows the cost.
+// whole product. README.md ("Same bits") shows the cost. The tuner searches only tiles (BM, BN) and numbers
+// of warps for such products: BK is that of matmul_config, and a config with another BK is not used.
 //
 // An epilogue of your own is a lambda without captures. It gets a tile of a b, in f32 (f64 if c is of f64),
 // the place of the tile (MatmulPlace), and views of the tensors that follow the lambda, of which there are at
@@ -50,7 +51,9 @@
 //
 // The config is the one that the tuner found for the sizes, layouts, options and epilogue (see "Tuning" in
 // ops/README), or else that of matmul_config. KILN_TUNE (see autotune/mode.h) determines which configs are
-// looked up; with `off`, matmul_config is always used, and also where K is divided among programs.
+// looked up; with `off`, matmul_config is always used, and also where K is divided among programs. With
+// `pinned`, a missing config is an error, but not with .batch_invariant, where a config decides on the speed
+// only.
 #pragma once
 
 #include <kiln/dsl/api.h>

@@ -45,18 +45,30 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
   return space;
 }
 
-void call_batched(Stream& stream, DType dtype, const Problem& p) {
+// Of products that add in a fixed order. An element is a sum in the order of K, with steps of BK, however
+// large the tiles are and however many warps share them: see `dot` in dsl/SEMANTICS.md.
+Space fixed_order_space(DType dtype, const Problem& p, Device device) {
+  Space space = matmul_space(dtype, p, device);
+  space.keeps_order({BM, BN});
+  if (!device.is_cpu()) space.keeps_order({num_warps});
+  return space;
+}
+
+template <bool Fixed> void call(Stream& stream, DType dtype, const Problem& p) {
   const auto array = [&](std::int64_t rows, std::int64_t columns) {
-    return detail::stand_in_array(dtype, {p["B"], rows, columns});
+    return p.find("B") ? detail::stand_in_array(dtype, {p["B"], rows, columns})
+                       : detail::stand_in_array(dtype, {rows, columns});
   };
   ops::matmul(stream, Input(array(p["M"], p["K"])), Input(array(p["K"], p["N"])),
-              Output(array(p["M"], p["N"])), {});
+              Output(array(p["M"], p["N"])), {.batch_invariant = Fixed});
 }
+
+const std::vector<DType> dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16};
 
 const tune::TunableRegistration tunable_matmul({
     .name = "matmul",
     .summary = "c = a b",
-    .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+    .dtypes = dtypes,
     .record = record_matmul_of,
     .space = matmul_space,
     .sizes = "M=1024,N=1024,K=1024",
@@ -66,11 +78,29 @@ const detail::TunableOp tunable_batched(
     {
         .name = "matmul_batched",
         .summary = "c = a b for each matrix of a batch",
-        .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+        .dtypes = dtypes,
         .sizes = "B=16,M=256,N=256,K=256",
-        .call = call_batched,
+        .call = call<false>,
     },
     matmul_space);
+const detail::TunableOp tunable_batch_invariant(
+    {
+        .name = "matmul_batch_invariant",
+        .summary = "c = a b, whose rows do not depend on their batch",
+        .dtypes = dtypes,
+        .sizes = "M=1024,N=1024,K=1024",
+        .call = call<true>,
+    },
+    fixed_order_space);
+const detail::TunableOp tunable_batched_batch_invariant(
+    {
+        .name = "matmul_batched_batch_invariant",
+        .summary = "the same for each matrix of a batch",
+        .dtypes = dtypes,
+        .sizes = "B=16,M=256,N=256,K=256",
+        .call = call<true>,
+    },
+    fixed_order_space);
 
 } // namespace
 } // namespace kiln::ops

@@ -319,7 +319,7 @@ int run_tune(int argc, char** argv) {
   }
   Task task = make_task(*kernel, a.dtype, a.shape, device_from_option(a.device));
   give_inputs(task, *kernel, a.inputs, a.options.seed);
-  task.deterministic = a.options.deterministic;
+  task.deterministic |= a.options.deterministic;
   a.options.effort = effort_of(a.effort);
   a.options.cold = !a.warm;
   if (!a.table.empty()) measure_all(a.options);

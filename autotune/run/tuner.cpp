@@ -203,6 +203,7 @@ Tuning tune(const Task& given, const TuneOptions& requested) {
 
   MeasureOptions measure;
   measure.jobs = options.jobs;
+  measure.threads = Device::cpu().properties().num_threads; // of this thread's pool, as in the key
   tuning.jobs = LiveMeasurer::jobs_of(measure);
   measure.cold_cache = options.cold;
   measure.seed = options.seed;

@@ -26,7 +26,7 @@ namespace {
 
 using tune::Mode;
 
-// Identifies a problem: the kernel, its layouts, the device, and up to seven sizes.
+// Identifies a problem: the kernel, its layouts, the device with its number of threads, and up to seven sizes.
 using Key = std::array<std::uint64_t, 10>;
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
@@ -127,7 +127,7 @@ void take_integers(tune::Task& task, const StreamAt& at) {
 std::optional<Config> ask(const tune::TunableKernel& tunable, const DescribedLaunch& described,
                           std::initializer_list<std::int64_t> sizes, Mode mode) {
   tune::Task task = task_of(described, tunable, sizes);
-  task.deterministic = mode == Mode::deterministic;
+  task.deterministic |= mode == Mode::deterministic;
   // Most programs have no records, and recording the kernel takes milliseconds.
   const bool may_be_known =
       mode == Mode::pinned || tune::Database::standard().knows(task.kernel, tune::hash_of(task.space));
@@ -170,8 +170,10 @@ std::optional<Config> known_config(const char* name, const StreamAt& at,
     recorder->keep(task_of(described, tunable(), sizes), at.stream);
     return std::nullopt;
   }
+  const Device device = at.stream.device();
+  const auto threads = static_cast<std::uint64_t>(device.is_cpu() ? device.properties().num_threads : 0);
   Key key{reinterpret_cast<std::uintptr_t>(&described.kernel), described.layouts,
-          std::hash<Device>{}(at.stream.device())};
+          std::hash<Device>{}(device) ^ threads << 32};
   internal_check(sizes.size() <= key.size() - 3, "an op has more sizes than its key has room for");
   std::copy(sizes.begin(), sizes.end(), key.begin() + 3);
 
@@ -189,8 +191,9 @@ std::optional<Config> known_config(const char* name, const StreamAt& at,
   try {
     config = ask(tunable(), described, sizes, mode);
   } catch (const Error& e) {
-    if (mode == Mode::pinned) throw UserError(SourceLocation(at.site), e.what());
-    log_warning_once(std::string("ops: ") + e.what() + "; they go on with configs of their own");
+    if (mode == Mode::pinned && !launch.one_order) throw UserError(SourceLocation(at.site), e.what());
+    if (mode != Mode::pinned)
+      log_warning_once(std::string("ops: ") + e.what() + "; they go on with configs of their own");
   }
   if (!waits) known.keep(key, config);
   return config;

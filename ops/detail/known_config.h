@@ -40,6 +40,8 @@ struct TunableLaunch {
   const OpKernel* looped = nullptr; // of a kernel on rows: is launched unless the config is `whole`
   GridRule grid = {};
   OutputTolerance tolerance = {};
+  // Only a config that adds in the order of the space's first seed may be used (Space::keeps_order).
+  bool one_order = false;
 };
 
 // The config for a launch, from a search in the space of the kernel that is registered as `tunable` (one of
@@ -50,10 +52,10 @@ struct TunableLaunch {
 //
 // The mode (KILN_TUNE, see autotune/mode.h) decides where it looks. With `off` and `analytic` it does not
 // look. With `pinned` it looks in wisdom files only, and a missing config is a UserError with the line of the
-// call. With `tune` it searches for a missing config at once, which takes as long as `kiln tune` does; with
-// `online` it searches in the background. Both start from the config of the other variant, and measure with
-// the contents that the launch's integers have. Thread-safe. A look-up that was made before takes well under
-// a microsecond.
+// call, unless the launch wants one order: then the config changes nothing but the speed. With `tune` it
+// searches for a missing config at once, which takes as long as `kiln tune` does; with `online` it searches
+// in the background. Both start from the config of the other variant, and measure with the contents that the
+// launch's integers have. Thread-safe. A look-up that was made before takes well under a microsecond.
 std::optional<Config> known_config(const char* tunable, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes, const TunableLaunch& launch);
 

@@ -75,6 +75,7 @@ tune::Task task_of(const DescribedLaunch& described, const tune::TunableKernel& 
   task.problem.kind = kind_of(dtype, task.layouts);
   task.words.assign(described.words.first(), described.words.first() + described.kernel->words);
   task.has_addresses = true;
+  task.deterministic = launch.one_order;
   if (const OutputTolerance& t = launch.tolerance; t.parameter >= 0)
     task.outputs = {{.parameter = t.parameter, .relative = t.relative, .absolute = t.absolute}};
   if (launch.grid) task.grid = [rule = launch.grid](const Config& config) { return rule.grid(config); };
