@@ -2,6 +2,7 @@
 #include <kiln/collectives/plan.h>
 
 #include <kiln/collectives/gather_numbers.h>
+#include <kiln/collectives/product_configs.h>
 
 #include <algorithm>
 #include <chrono>
@@ -91,8 +92,8 @@ public:
     for (std::int64_t rows = largest; rows > largest / 16 && rows > 0; rows /= 2)
       sizes.push_back(rows);
     times_[0] = 0;
+    prepare_products(comm, sizes, trial.compute);
     for (std::int64_t rows : sizes) {
-      trial.compute(rows); // compiles
       std::vector<Nanoseconds> times;
       for (int i = 0; i < 3; ++i)
         times.push_back(slowest(comm, [&] { trial.compute(rows); }));
@@ -159,6 +160,9 @@ std::string Plan::explain() const {
     if (o.measured >= 0) text += ", measured " + milliseconds(o.measured);
     text += "\n";
   }
+  for (const Product& p : products)
+    text += "  products of " + std::to_string(p.rows) + " rows: " + p.config.to_string() +
+            (p.tuned ? " (tuned)\n" : "\n");
   return text;
 }
 
@@ -178,6 +182,7 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   }
   const MeasuredProducts products(comm, shape, trial);
   const auto serial = std::make_shared<const Schedule>(schedule_of(shape, {}));
+  prepare_products(comm, rows_of_products(*serial), trial.compute);
   if (link.bytes_per_second <= 0) {
     // What the serial schedule takes besides its product is the time of its transfers.
     trial.run(serial);
@@ -220,6 +225,8 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   std::vector<std::shared_ptr<const Schedule>> schedules;
   for (std::size_t i : measured)
     schedules.push_back(std::make_shared<const Schedule>(schedule_of(shape, plan.options[i].candidate)));
+  for (const auto& schedule : schedules)
+    prepare_products(comm, rows_of_products(*schedule), trial.compute);
   std::vector<std::vector<Nanoseconds>> times(measured.size());
   for (int round = 0; round <= rounds; ++round)
     for (std::size_t i = 0; i < measured.size(); ++i) {

@@ -22,16 +22,26 @@
 // at the same call: a plan is looked up, and if necessary measured, when its product is first called or
 // planned.
 //
-// A plan does not choose the configs of the products. The products of chunks are batch-invariant: they have
-// the config of ops::matmul_config for their rows, with the same tile size along K for all numbers of rows.
-// The fastest config with this tile size is hardly faster: by at most 2 % for 128 to 512 rows, and by 7 % for
-// 64 rows (measured by `kiln tune matmul --deterministic` on one thread of an AMD Zen 3, for N and K from 512
-// to 2048, in f32 and bf16).
+// Planning also finds the configs of the products of chunks, so that no later call searches for one. They are
+// those that the tuner knows for each number of rows, or else those of ops::matmul_config. With
+// KILN_TUNE=tune (of the environment: TensorParallel::Options::mode is only for plans), the tuner searches
+// for those that it does not know: for all products that are measured, before it measures them, and for those
+// of a stored plan. Each search takes seconds to minutes, for which ranks wait without a deadline.
+// KILN_TUNE=online measures with all threads of the process, and so finds nothing for ranks that have a part
+// of them; `kiln tune matmul_batch_invariant` finds configs for ranks with as many threads as
+// KILN_NUM_THREADS says. explain() prints the configs of the chosen schedule.
+//
+// The products of chunks are batch-invariant, so that all their configs give the same bits (ops/matmul.h).
+// Ranks of one process with equal products and equally many threads have equal configs, but need not. A
+// stored plan does not contain configs: each process looks them up, and the plan is not measured again when
+// the tuner finds others, since a config changes the times of all schedules alike, and only little: by at
+// most 4 % with 64 to 512 rows, on one thread (ops/README.md, "Tuning").
 #pragma once
 
 #include <kiln/collectives/communicator.h>
 #include <kiln/collectives/schedule/candidates.h>
 #include <kiln/dsl/api.h>
+#include <kiln/dsl/config.h>
 
 #include <functional>
 #include <memory>
@@ -46,10 +56,18 @@ struct Plan {
     Candidate candidate;
     Nanoseconds forecast = 0, measured = -1; // -1: not measured
   };
+  struct Product {
+    std::int64_t rows = 0;
+    Config config;
+    bool tuned = false; // the tuner has found a config other than that of ops::matmul_config
+  };
   ProductShape shape;
   std::size_t chosen = 0;      // index into options
   std::vector<Option> options; // the serial one first
   std::shared_ptr<const Schedule> schedule;
+  // The configs of this rank's products, one for each number of rows that the schedule computes; the largest
+  // first. On the wall clock; otherwise empty.
+  std::vector<Product> products;
   // Of the serial schedule: the time of a rank's computations alone, and of its transfers alone. `hidden` is
   // the time that the chosen schedule saves, as a fraction of the shorter of the two; at most 1.
   Nanoseconds computation = 0, communication = 0;
@@ -69,13 +87,15 @@ struct Plan {
   bool overlaps() const { return chosen != 0; }
   const Option& choice() const { return options[chosen]; }
   std::string origin_text() const; // "measured now", "stored on 2026-11-21 09:30 UTC", "forecast", "given"
-  // The candidates with their times, where the plan is from, and why the choice was made, in a few lines.
+  // The candidates with their times, where the plan is from, why the choice was made, and the configs of the
+  // products, in a few lines.
   std::string explain() const;
 };
 
 // What a plan measures on the wall clock. All ranks call the functions in the same order.
 struct Trial {
-  std::function<void(std::int64_t rows)> compute; // computes the local product of this number of rows
+  // Computes the local product of this number of rows. The first time, it may search for the config.
+  std::function<void(std::int64_t rows)> compute;
   std::function<void(const std::shared_ptr<const Schedule>&)> run; // executes the product with a schedule
 };
 

@@ -3,6 +3,7 @@
 
 #include <kiln/collectives/arrays.h>
 #include <kiln/collectives/plan_store.h>
+#include <kiln/collectives/product_configs.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/workspace.h>
@@ -145,9 +146,23 @@ public:
   // The local product of so many rows.
   void compute(std::int64_t rows) {
     allocate();
-    const Rows some{0, std::min(rows, shape_.shards.rows())};
-    multiply(gathers() ? gathered_ : a_, some, gathers() ? c_ : partial_, gathers());
+    multiply_first(rows);
     stream_.stream.synchronize();
+  }
+  std::vector<Plan::Product> configs_of(const Schedule& schedule) {
+    allocate();
+    return configs_of_products(
+        rows_of_products(schedule), [&](std::int64_t rows) { multiply_first(rows); },
+        [&](std::int64_t rows) {
+          return ops::matmul_config(comm_.device(), a_.dtype, rows, b_.extents[1], b_.extents[0]);
+        });
+  }
+  // Distinguishes products with other kernels. Equal on all ranks, if they have matrices of the same kind.
+  std::string variant() const {
+    const auto kind = [](const Array& x) {
+      return std::string(" ") + std::string(name(x.dtype)) + (x.strides[1] == 1 ? "" : " transposed");
+    };
+    return details() + kind(a_) + kind(b_);
   }
 
 private:
@@ -226,6 +241,11 @@ private:
            (slot * slots_.strides[0] + row_in_slot(p.chunk) * shape_.n) * size_of(shape_.partial);
   }
 
+  void multiply_first(std::int64_t rows) {
+    const Rows first{0, std::min(rows, shape_.shards.rows())};
+    multiply(gathers() ? gathered_ : a_, first, gathers() ? c_ : partial_, gathers());
+  }
+
   void multiply(const Array& a, Rows rows, const Array& c, bool epilogue) {
     ops::MatmulOptions options{.batch_invariant = true};
     options.whole_columns = whole_columns_;
@@ -285,39 +305,47 @@ private:
   Shards chunks_{{0}};
 };
 
-const Plan& TensorParallel::plan(const Arguments& arguments, const ProductShape& shape) {
-  const std::string key = shape.text();
-  const auto known = plans_.find(key);
-  if (known != plans_.end()) return known->second;
+const Plan& TensorParallel::plan(const Arguments& arguments, const Product& asked) {
+  static const bool searches = tune::default_mode() == tune::Mode::tune; // as for all ops
+  const ProductShape& shape = asked.shape();
+  std::optional<Product> product; // if anything is computed
+  const auto trial = [&]() -> Product& {
+    if (!product) product.emplace(comm_, arguments).write_to_scratch();
+    return *product;
+  };
+  const auto compute = [&](std::int64_t rows) { trial().compute(rows); };
+  auto known = plans_.find(shape.text());
+  const bool is_new = known == plans_.end();
+  // Another epilogue or layout of the same shape has configs of its own.
+  const bool prepares = searches && prepared_.insert(asked.variant()).second;
+  if (!is_new && !prepares) return known->second;
   const EngineInfo engine = comm_.engine();
-  Plan plan;
-  if (options_.measure && options_.overlap && !options_.force && !engine.virtual_clock) {
-    std::optional<Product> product; // if the plan is measured
-    const auto trial = [&]() -> Product& {
-      if (!product) product.emplace(comm_, arguments).write_to_scratch();
-      return *product;
-    };
-    plan = plan_by_mode(comm_, shape,
-                        {[&](std::int64_t rows) { trial().compute(rows); },
-                         [&](const auto& schedule) { trial().run(schedule); }},
-                        options_.mode ? *options_.mode : default_plan_mode());
-  } else {
-    plan = plan_by_forecast(shape, engine.link, engine.machine);
+  if (is_new) {
+    Plan plan;
+    if (options_.measure && options_.overlap && !options_.force && !engine.virtual_clock)
+      plan = plan_by_mode(comm_, shape, {compute, [&](const auto& schedule) { trial().run(schedule); }},
+                          options_.mode ? *options_.mode : default_plan_mode());
+    else
+      plan = plan_by_forecast(shape, engine.link, engine.machine);
+    if (!options_.overlap) plan.choose(0), plan.origin = Plan::Origin::options;
+    if (options_.force)
+      for (std::size_t i = 0; i < plan.options.size(); ++i)
+        if (plan.options[i].candidate == *options_.force) plan.choose(i), plan.origin = Plan::Origin::options;
+    known = plans_.emplace(shape.text(), std::move(plan)).first;
   }
-  if (!options_.overlap) plan.choose(0), plan.origin = Plan::Origin::options;
-  if (options_.force)
-    for (std::size_t i = 0; i < plan.options.size(); ++i)
-      if (plan.options[i].candidate == *options_.force) plan.choose(i), plan.origin = Plan::Origin::options;
-  return plans_.emplace(key, std::move(plan)).first->second;
+  Plan& plan = known->second;
+  if (prepares) prepare_products(comm_, rows_of_products(*plan.schedule), compute);
+  if (is_new && !engine.virtual_clock) plan.products = Product(comm_, arguments).configs_of(*plan.schedule);
+  return plan;
 }
 
 const Plan& TensorParallel::plan(const Arguments& arguments) {
-  return plan(arguments, Product(comm_, arguments).shape());
+  return plan(arguments, Product(comm_, arguments));
 }
 
 void TensorParallel::run(const Arguments& arguments) {
   Product product(comm_, arguments);
-  product.run(plan(arguments, product.shape()).schedule);
+  product.run(plan(arguments, product).schedule);
 }
 
 void TensorParallel::gather_matmul(At stream, const Input& a, const Input& b, const Output& c,

@@ -33,6 +33,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 KILN_API_BEGIN
@@ -105,13 +106,14 @@ public:
 private:
   struct Arguments;
   class Product;
-  const Plan& plan(const Arguments& arguments, const ProductShape& shape);
+  const Plan& plan(const Arguments& arguments, const Product& product);
   const Plan& plan(const Arguments& arguments);
   void run(const Arguments& arguments);
 
   Communicator& comm_;
   const Options options_;
   std::map<std::string, Plan> plans_;
+  std::set<std::string> prepared_; // products whose configs were searched, with KILN_TUNE=tune
 };
 
 } // namespace kiln::collectives
