@@ -192,8 +192,38 @@ TEST_CASE("the bits of batch-invariant products are the same with and without re
     const Config config = space.config(*space.sample(draw));
     INFO(rows << " rows {" << config.to_string() << "}");
     publish_best("matmul_batch_invariant", shape_text(rows, n, k), config.to_string());
+    CHECK(rehearse([&] { bits(rows); }).launches.at(0).config == config);
     CHECK((bits(rows) == expected));
   }
+}
+
+TEST_CASE("with records, a part of the columns has the bits of the whole product") {
+  const OwnCache cache;
+  Random random;
+  KILN_SEED(random);
+  constexpr std::int64_t m = 33, n = 192, k = 400, begin = 64, end = 128;
+  const auto a = random_tensor<bf16>(random, m, k), b = random_tensor<bf16>(random, k, n);
+  auto whole = Tensor<bf16, 2>::zeros({m, n}), part = Tensor<bf16, 2>::zeros({m, end - begin});
+  Stream stream;
+  ops::matmul(stream, a, b, whole, {.batch_invariant = true});
+  stream.synchronize();
+  const auto multiply = [&] {
+    ops::matmul(stream, a, b.view().slice(1, begin, end), part,
+                {.batch_invariant = true, .whole_columns = n});
+    stream.synchronize();
+    return bits_of(part.view());
+  };
+  const Bits expected = bits_of(whole.view().slice(1, begin, end));
+  CHECK((multiply() == expected));
+  const tune::Task task = task_of(DType::BF16, shape_text(m, end - begin, k), Device::cpu());
+  tune::Record record;
+  record.key = std::make_shared<const tune::RecordKey>(task.key());
+  record.config = "BM=8,BN=16,BK=512";
+  record.result.seconds = 1e-6;
+  REQUIRE(tune::Database::standard().publish(record));
+  CHECK(rehearse([&] { multiply(); }).launches.at(0).config == Config::parse(record.config));
+  overwrite(part.view());
+  CHECK((multiply() == expected));
 }
 
 // Hidden: the two tests below run them in other processes, because the mode is read once.
