@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kiln/collectives/schedule/forecast.h>
+#include <kiln/collectives/schedule/prepared_schedule.h>
 #include <kiln/dsl/api.h>
 
 #include <cstdint>
@@ -14,7 +15,7 @@ KILN_API_BEGIN
 namespace kiln::collectives {
 
 // What a rank contributes to a call. The functions are called on the rank's thread, or on a thread of the
-// engine; `place` must not throw.
+// engine; `place` must neither throw nor make calls on a communicator.
 struct RankPart {
   // Returns the address of a piece on this rank, its own or a received one, in memory of the host or the
   // device.
@@ -32,7 +33,7 @@ struct CollectiveCall {
   std::string collective;   // "all_gather"
   std::string tag = {};     // of the caller
   std::string details = {}; // must be equal on all ranks, as the schedule: "bf16, sum"
-  std::shared_ptr<const Schedule> schedule = {};
+  std::shared_ptr<const PreparedSchedule> schedule = {};
   RankPart part = {};
   StepCost cost = {};       // of this rank's computations, for the virtual clock; none: they take no time
   Nanoseconds deadline = 0; // of each wait for another rank; 0: that of the communicator

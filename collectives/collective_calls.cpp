@@ -3,6 +3,7 @@
 #include <kiln/collectives/communicator.h>
 #include <kiln/collectives/gather_numbers.h>
 #include <kiln/collectives/lanes.h>
+#include <kiln/collectives/schedule/schedule_cache.h>
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/copy.h>
@@ -58,8 +59,8 @@ Shards shards_of(const Checks& check, const CollectiveOptions& options, std::int
 }
 
 CollectiveCall call_of(const char* name, const CollectiveOptions& options, const std::string& details,
-                       Schedule schedule) {
-  CollectiveCall call{name, options.tag, details, std::make_shared<const Schedule>(std::move(schedule))};
+                       std::shared_ptr<const PreparedSchedule> schedule) {
+  CollectiveCall call{name, options.tag, details, std::move(schedule)};
   call.deadline = options.deadline;
   call.order = options.order;
   if (call.order == ReductionOrder::engine) call.details += ", in the engine's order";
@@ -82,8 +83,9 @@ static CollectiveCall gather_call(StreamAt stream, const char* name, int rank, c
                                   const std::string& details = {}) {
   if (shards.rows(rank).count() > 0)
     copy_rows(stream, y.at(shards.rows(rank).begin), x.data, shards.rows(rank).count() * y.bytes);
-  CollectiveCall call = call_of(name, options, std::string(kiln::name(y.dtype)) + details,
-                                direct_gather(shards, {.shard = y.bytes}, {.computes = false}));
+  CollectiveCall call =
+      call_of(name, options, std::string(kiln::name(y.dtype)) + details,
+              cached_schedule(direct_gather, shards, {.shard = y.bytes}, {.computes = false}));
   call.part.place = [y, shards](const Piece& p) -> void* { return y.at(shards.rows(p.chunk).begin); };
   return call;
 }
@@ -205,13 +207,13 @@ Work start_reduction(Communicator& comm, Lanes& lanes, StreamAt stream, const ch
     sum->slots = static_cast<char*>(lane->memory(others * sum->slot_elements * element_bytes));
     const RowBytes bytes{.partial = element_bytes, .sum = element_bytes};
     const ScheduleOptions none{.computes = false};
-    Schedule schedule = shots == Shots::scatter ? direct_scatter(sum->shards, bytes, none)
-                        : shots == Shots::two   ? two_shot_all_reduce(sum->shards, bytes, none)
-                                                : one_shot_all_reduce(sum->shards, bytes, none);
+    const ScheduleFunction build = shots == Shots::scatter ? direct_scatter
+                                   : shots == Shots::two   ? two_shot_all_reduce
+                                                           : one_shot_all_reduce;
     CollectiveCall call =
         call_of(name, options,
                 std::string(kiln::name(x.dtype)) + ", " + name_of(options.reduction) + row_size(x) + details,
-                std::move(schedule));
+                cached_schedule(build, sum->shards, bytes, none));
     call.part.place = [sum](const Piece& p) { return sum->place(p); };
     call.part.run = [sum, lane](const Step& step) { sum->run(step, lane->stream); };
     call.in_background = true;
@@ -276,9 +278,15 @@ Work Communicator::async_all_reduce(At stream, const Input& x_, const Output& y_
     stream.stream.synchronize();
     return {};
   }
-  const bool one = prefers_one_shot(x.rows * x.bytes);
+  const std::int64_t elements = x.rows * x.elements;
+  if (!prefers_one_shot(x.rows * x.bytes))
+    return start_reduction(*this, *lanes_, stream, "all_reduce", options, x, y.data, 0,
+                           Shards::even(elements, size()), Shots::two);
+  // With one shot, no rank owns a part, and the fewer pieces there are, the less there is to do.
+  std::vector<std::int64_t> all_of_rank_0(static_cast<std::size_t>(size()));
+  all_of_rank_0[0] = elements;
   return start_reduction(*this, *lanes_, stream, "all_reduce", options, x, y.data, 0,
-                         Shards::even(x.rows * x.elements, size()), one ? Shots::one : Shots::two);
+                         Shards(std::move(all_of_rank_0)), Shots::one);
 }
 
 Work Communicator::async_reduce(At stream, const Input& x_, const Output& y_, int root,
@@ -331,7 +339,7 @@ Work start_all_to_all(Communicator& comm, StreamAt stream, const char* name, con
   copy_rows(stream, y.at(to[r]), x.at(from[r]), sends[r] * x.bytes);
   stream.stream.synchronize();
   CollectiveCall call = call_of(name, options, std::string(kiln::name(y.dtype)) + row_size(y),
-                                direct_all_to_all(comm.size(), bytes));
+                                cached_all_to_all(comm.size(), bytes));
   call.part.place = [x, y, from, to, rank = comm.rank()](const Piece& p) -> void* {
     return p.source == rank ? x.at(from[static_cast<std::size_t>(p.chunk.owner)])
                             : y.at(to[static_cast<std::size_t>(p.source)]);

@@ -4,6 +4,7 @@
 #include <kiln/collectives/arrays.h>
 #include <kiln/collectives/gather_numbers.h>
 #include <kiln/collectives/lanes.h>
+#include <kiln/collectives/schedule/schedule_cache.h>
 #include <kiln/collectives/symmetric_memory.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/ops/detail/checks.h>
@@ -24,8 +25,8 @@ void gather_numbers(Communicator& comm, const char* collective, const Collective
   const auto at = [all, bytes](int rank) { return static_cast<char*>(all) + rank * bytes; };
   std::memcpy(at(comm.rank()), own, static_cast<std::size_t>(bytes));
   CollectiveCall call{collective, options.tag, "numbers",
-                      std::make_shared<const Schedule>(direct_gather(Shards::even(comm.size(), comm.size()),
-                                                                     {.shard = bytes}, {.computes = false}))};
+                      cached_schedule(direct_gather, Shards::even(comm.size(), comm.size()), {.shard = bytes},
+                                      {.computes = false})};
   call.deadline = options.deadline;
   call.part.place = [at](const Piece& p) -> void* { return at(p.chunk.owner); };
   comm.execute(std::move(call));

@@ -120,7 +120,7 @@ private:
 
 void Plan::choose(std::size_t option) {
   chosen = option;
-  schedule = std::make_shared<const Schedule>(schedule_of(shape, choice().candidate));
+  schedule = shared_schedule_of(shape, choice().candidate);
   const Nanoseconds most = std::min(computation, communication);
   // Of the measured times, if there are any. A schedule that sends less, or in fewer steps, may save more
   // than the whole.
@@ -181,7 +181,7 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
     return plan;
   }
   const MeasuredProducts products(comm, shape, trial);
-  const auto serial = std::make_shared<const Schedule>(schedule_of(shape, {}));
+  const auto serial = shared_schedule_of(shape, {});
   prepare_products(comm, rows_of_products(*serial), trial.compute);
   if (link.bytes_per_second <= 0) {
     // What the serial schedule takes besides its product is the time of its transfers.
@@ -222,9 +222,9 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   std::vector<std::size_t> measured{0};
   for (std::size_t i : order)
     if (measured.size() <= most_measured) measured.push_back(i);
-  std::vector<std::shared_ptr<const Schedule>> schedules;
+  std::vector<std::shared_ptr<const PreparedSchedule>> schedules;
   for (std::size_t i : measured)
-    schedules.push_back(std::make_shared<const Schedule>(schedule_of(shape, plan.options[i].candidate)));
+    schedules.push_back(shared_schedule_of(shape, plan.options[i].candidate));
   for (const auto& schedule : schedules)
     prepare_products(comm, rows_of_products(*schedule), trial.compute);
   std::vector<std::vector<Nanoseconds>> times(measured.size());

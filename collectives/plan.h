@@ -64,7 +64,7 @@ struct Plan {
   ProductShape shape;
   std::size_t chosen = 0;      // index into options
   std::vector<Option> options; // the serial one first
-  std::shared_ptr<const Schedule> schedule;
+  std::shared_ptr<const PreparedSchedule> schedule;
   // The configs of this rank's products, one for each number of rows that the schedule computes; the largest
   // first. On the wall clock; otherwise empty.
   std::vector<Product> products;
@@ -96,7 +96,8 @@ struct Plan {
 struct Trial {
   // Computes the local product of this number of rows. The first time, it may search for the config.
   std::function<void(std::int64_t rows)> compute;
-  std::function<void(const std::shared_ptr<const Schedule>&)> run; // executes the product with a schedule
+  std::function<void(const std::shared_ptr<const PreparedSchedule>&)>
+      run; // executes the product with a schedule
 };
 
 // Chooses by forecasts alone.

@@ -8,6 +8,7 @@
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/base/options.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <filesystem>
@@ -29,14 +30,15 @@ public:
     EngineInfo info{"threads", group_.options().clock == ClockKind::virtual_time, true, group_.options().link,
                     group_.options().machine};
     // The edges between members, by their ranks here.
+    const std::vector<int>& ranks = members_->ranks;
     info.link.edges.clear();
-    for (int from = 0; from < size(); ++from)
-      for (int to = 0; to < size(); ++to)
-        for (LinkModel::Edge e : group_.options().link.edges)
-          if (e.from == in_group(from) && e.to == in_group(to)) {
-            e.from = from, e.to = to;
-            info.link.edges.push_back(e);
-          }
+    for (LinkModel::Edge e : group_.options().link.edges) {
+      const auto from = std::find(ranks.begin(), ranks.end(), e.from),
+                 to = std::find(ranks.begin(), ranks.end(), e.to);
+      if (from == ranks.end() || to == ranks.end()) continue;
+      e.from = static_cast<int>(from - ranks.begin()), e.to = static_cast<int>(to - ranks.begin());
+      info.link.edges.push_back(e);
+    }
     return info;
   }
   Nanoseconds now() const override { return group_.timeline().now(); }
@@ -163,6 +165,7 @@ void run_ranks(const RanksOptions& options, const std::function<void(Communicato
                .deadline = options.deadline,
                .devices = options.devices,
                .active_wait = active_wait(options.ranks),
+               .cpus = thread_budget().threads,
                .trace = options.trace ? options.trace : of_environment->trace()});
   CpuSlice::prepare();
   group.run([&](int rank) {

@@ -130,7 +130,7 @@ public:
     normed_.strides[0] = normed_.extents[1], normed_.strides[1] = 1;
   }
 
-  void run(const std::shared_ptr<const Schedule>& schedule) {
+  void run(const std::shared_ptr<const PreparedSchedule>& schedule) {
     allocate();
     CollectiveCall call{name_of(shape_.kind), options_.tag, details(), schedule};
     call.deadline = options_.deadline;
@@ -301,7 +301,7 @@ private:
   std::int64_t whole_columns_ = 0; // of gather_matmul; for the bits of one rank
   std::optional<Workspace> workspace_;
   Array partial_, slots_;
-  std::shared_ptr<const Schedule> schedule_;
+  std::shared_ptr<const PreparedSchedule> schedule_;
   Shards chunks_{{0}};
 };
 

@@ -1,6 +1,7 @@
 // Builds the schedules that are possible for a product with a collective.
 #include <kiln/collectives/schedule/candidates.h>
 
+#include <kiln/collectives/schedule/schedule_cache.h>
 #include <kiln/dsl/error.h>
 
 #include <algorithm>
@@ -75,31 +76,55 @@ std::vector<Candidate> candidates_of(const ProductShape& shape) {
   return list;
 }
 
-Schedule schedule_of(const ProductShape& shape, const Candidate& candidate) {
-  const Shards chunks = shape.shards.in_chunks(candidate.chunk_weights);
-  const RowBytes bytes{.shard = shape.k * size_of(shape.a),
-                       .partial = shape.n * size_of(shape.partial),
-                       .sum = shape.n * size_of(shape.c)};
-  const ScheduleOptions options{.uses_sums = shape.norm};
-  const auto is = [&](const char* name) { return candidate.schedule == name; };
-  switch (shape.kind) {
-  case ProductKind::gather_matmul:
-    if (is("serial")) return serial_gather(chunks, bytes);
-    if (is("ring")) return ring_gather(chunks, bytes);
-    if (is("direct")) return direct_gather(chunks, bytes);
-    break;
-  case ProductKind::matmul_reduce_scatter:
-    if (is("serial")) return serial_scatter(chunks, bytes);
-    if (is("direct")) return direct_scatter(chunks, bytes);
-    break;
-  case ProductKind::matmul_all_reduce:
-    if (is("serial")) return serial_all_reduce(chunks, bytes, options);
-    if (is("two_shot")) return two_shot_all_reduce(chunks, bytes, options);
-    if (is("one_shot")) return one_shot_all_reduce(chunks, bytes, options);
-    break;
-  }
+namespace {
+
+// The arguments with which a candidate's schedule is built.
+struct Recipe {
+  ScheduleFunction build;
+  Shards chunks;
+  RowBytes bytes;
+  ScheduleOptions options;
+};
+
+Recipe recipe_of(const ProductShape& shape, const Candidate& candidate) {
+  struct Named {
+    ProductKind kind;
+    const char* schedule;
+    ScheduleFunction build;
+  };
+  static constexpr Named all[] = {
+      {ProductKind::gather_matmul, "serial", serial_gather},
+      {ProductKind::gather_matmul, "ring", ring_gather},
+      {ProductKind::gather_matmul, "direct", direct_gather},
+      {ProductKind::matmul_reduce_scatter, "serial", serial_scatter},
+      {ProductKind::matmul_reduce_scatter, "direct", direct_scatter},
+      {ProductKind::matmul_all_reduce, "serial", serial_all_reduce},
+      {ProductKind::matmul_all_reduce, "two_shot", two_shot_all_reduce},
+      {ProductKind::matmul_all_reduce, "one_shot", one_shot_all_reduce},
+  };
+  for (const Named& named : all)
+    if (named.kind == shape.kind && named.schedule == candidate.schedule)
+      return {named.build,
+              shape.shards.in_chunks(candidate.chunk_weights),
+              {.shard = shape.k * size_of(shape.a),
+               .partial = shape.n * size_of(shape.partial),
+               .sum = shape.n * size_of(shape.c)},
+              {.uses_sums = shape.norm && shape.kind == ProductKind::matmul_all_reduce}};
   throw UserError(std::string(name_of(shape.kind)) + " has no schedule \"" + candidate.schedule +
                   "\"; use one that candidates_of lists");
+}
+
+} // namespace
+
+Schedule schedule_of(const ProductShape& shape, const Candidate& candidate) {
+  const Recipe r = recipe_of(shape, candidate);
+  return r.build(r.chunks, r.bytes, r.options);
+}
+
+std::shared_ptr<const PreparedSchedule> shared_schedule_of(const ProductShape& shape,
+                                                           const Candidate& candidate) {
+  const Recipe r = recipe_of(shape, candidate);
+  return cached_schedule(r.build, r.chunks, r.bytes, r.options);
 }
 
 StepCost cost_of(const ProductShape& shape, const ComputeModel& machine, const Schedule& schedule) {

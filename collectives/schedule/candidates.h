@@ -3,9 +3,11 @@
 
 #include <kiln/collectives/schedule/compute_model.h>
 #include <kiln/collectives/schedule/forecast.h>
+#include <kiln/collectives/schedule/prepared_schedule.h>
 #include <kiln/dsl/api.h>
 #include <kiln/dsl/dtype.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,9 @@ struct Candidate {
 // that the exposed part (the last chunk of a gather, the first one of a scatter) is small.
 std::vector<Candidate> candidates_of(const ProductShape& shape);
 Schedule schedule_of(const ProductShape& shape, const Candidate& candidate);
+// Returns that schedule from the cache, or builds it there (schedule_cache.h).
+std::shared_ptr<const PreparedSchedule> shared_schedule_of(const ProductShape& shape,
+                                                           const Candidate& candidate);
 // How long the steps of its schedules last on a machine.
 StepCost cost_of(const ProductShape& shape, const ComputeModel& machine, const Schedule& schedule);
 

@@ -1,6 +1,8 @@
 // Simulates the ranks and ports of a schedule.
 #include <kiln/collectives/schedule/forecast.h>
 
+#include <kiln/collectives/schedule/prepared_schedule.h>
+
 #include <algorithm>
 #include <queue>
 #include <tuple>
@@ -14,25 +16,20 @@ Forecast forecast(const Schedule& schedule, const LinkModel& link, const StepCos
   Ports ports(exact, schedule.ranks());
   Forecast f;
   f.steps.resize(count);
-  std::vector<std::vector<int>> followers(count);
+  const StepGraph graph(schedule);
   std::vector<std::size_t> missing(count), next_of(ranks);
-  std::vector<std::vector<int>> own(ranks); // what a rank computes, in order
   std::vector<Nanoseconds> free_at(ranks), computes(ranks), sends(ranks), receives(ranks);
-  for (std::size_t i = 0; i < count; ++i) {
-    const Step& s = schedule.steps[i];
-    missing[i] = s.after.size();
-    for (int before : s.after)
-      followers[static_cast<std::size_t>(before)].push_back(static_cast<int>(i));
-    if (s.kind != Step::Kind::put) own[static_cast<std::size_t>(s.rank)].push_back(static_cast<int>(i));
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    missing[i] = schedule.steps[i].after.size();
   // What happens next: the end of a step, or a put that became ready; at one time, the first step comes
   // first.
   enum What { ends, asks };
   using Entry = std::tuple<Nanoseconds, What, int>; // the time, what, the step
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> events;
   const auto begin_computing = [&](std::size_t rank, Nanoseconds now) {
-    while (next_of[rank] < own[rank].size()) {
-      const int step = own[rank][next_of[rank]];
+    const std::vector<int>& own = graph.of(static_cast<int>(rank)).computes;
+    while (next_of[rank] < own.size()) {
+      const int step = own[next_of[rank]];
       if (missing[static_cast<std::size_t>(step)] > 0 || free_at[rank] > now) return;
       const Nanoseconds lasts = cost(schedule.steps[static_cast<std::size_t>(step)]);
       f.steps[static_cast<std::size_t>(step)] = {now, later(now, lasts)};
@@ -62,7 +59,7 @@ Forecast forecast(const Schedule& schedule, const LinkModel& link, const StepCos
       continue;
     }
     f.makespan = std::max(f.makespan, now);
-    for (int follower : followers[i]) {
+    for (int follower : graph.followers(step)) {
       const auto j = static_cast<std::size_t>(follower);
       if (--missing[j] > 0) continue;
       const Step& next = schedule.steps[j];

@@ -45,6 +45,12 @@ public:
   int ranks() const { return static_cast<int>(begins_.size()) - 1; }
   int chunks() const { return static_cast<int>(cuts_.size()) - 1; }
   std::int64_t rows() const { return begins_.back(); }
+  const std::vector<std::int64_t>& begins() const {
+    return begins_;
+  } // of the shards, and the number of all rows
+  const std::vector<std::int64_t>& cuts() const {
+    return cuts_;
+  } // where chunks begin, in parts of the last one
   Rows rows(int owner) const;
   Rows rows(Chunk chunk) const;
   // The first row of a chunk within its shard.
@@ -52,8 +58,8 @@ public:
   bool operator==(const Shards&) const = default;
 
 private:
-  std::vector<std::int64_t> begins_;        // of the shards, and the number of all rows
-  std::vector<std::int64_t> cuts_ = {0, 1}; // where chunks begin, in parts of the last one
+  std::vector<std::int64_t> begins_;
+  std::vector<std::int64_t> cuts_ = {0, 1};
 };
 
 } // namespace kiln::collectives

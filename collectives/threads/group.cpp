@@ -1,5 +1,4 @@
-// Implements the execution of calls: a step begins when the steps before it have ended and its ranks are
-// there.
+// Implements the calls of ranks: beginning, waiting for and ending them.
 #include <kiln/collectives/threads/group_call.h>
 
 #include <kiln/dsl/error.h>
@@ -12,13 +11,7 @@
 namespace kiln::collectives {
 namespace {
 
-// What requests a port comes after what ends at that time (when_it_ends).
-EventOrder when_it_asks(int step, int rank) {
-  return {(std::uint64_t{1} << 32) + static_cast<std::uint64_t>(step), rank};
-}
-
-constexpr std::int64_t long_copy = 256 << 10; // bytes: takes longer than to wake a thread
-constexpr Nanoseconds poll_time = 1000;       // that Work::test takes on the virtual clock, at least
+constexpr Nanoseconds poll_time = 1000; // that Work::test takes on the virtual clock, at least
 
 } // namespace
 
@@ -28,8 +21,9 @@ Group::Group(Options options)
       gone_(static_cast<std::size_t>(options_.ranks)), copies_(static_cast<std::size_t>(options_.ranks)),
       reduces_until_(static_cast<std::size_t>(options_.ranks)),
       recorded_(static_cast<std::size_t>(options_.ranks)),
-      timeline_(options_.clock,
-                {.later_events = !options_.link.is_free(), .active_wait = options_.active_wait}) {
+      timeline_(options_.clock, {.later_events = !options_.link.is_free(),
+                                 .active_wait = options_.active_wait,
+                                 .most_helpers = options_.cpus}) {
   auto everyone = std::make_shared<Members>();
   for (int r = 0; r < options_.ranks; ++r)
     everyone->ranks.push_back(r);
@@ -52,10 +46,16 @@ void Group::run(const std::function<void(int rank)>& body) {
   std::vector<std::unique_ptr<Timeline::Participant>> here;
   for (std::size_t i = 0; i < ranks; ++i) // all take part before the first one can wait
     here.push_back(std::make_unique<Timeline::Participant>(timeline_));
-  timeline_.change([&] { std::fill(gone_.begin(), gone_.end(), false); });
+  timeline_.change([&] {
+    std::fill(gone_.begin(), gone_.end(), false);
+    ended_ranks_ = 0;
+  });
   std::vector<std::thread> threads;
   const auto leave = [&](std::size_t i) {
-    timeline_.change([&] { gone_[i] = true; });
+    timeline_.change([&] {
+      gone_[i] = true;
+      ++ended_ranks_;
+    });
     here[i].reset();
   };
   const auto fail = [&](std::size_t i, bool consequence) {
@@ -100,14 +100,8 @@ void Group::abort(int failed_rank, const std::string& why) {
   timeline_.change([&] { abort_locked(failed_rank, why); });
 }
 
-void Group::trace(const Call& call, int step, Nanoseconds begin, Nanoseconds end) {
-  if (!options_.trace) return;
-  const Step& s = call.step(step);
-  const bool put = s.kind == Step::Kind::put;
-  options_.trace->add(
-      {call.in_group(put ? s.to : s.rank), put ? Trace::Track::transfers : Trace::Track::computation,
-       call.name.text() + " " + (s.kind == Step::Kind::reduce ? "reduces " : "") + text_of(s.piece), begin,
-       end, s.bytes});
+void Group::fail(int rank, const std::string& what) {
+  abort(rank, "rank " + std::to_string(rank) + " failed: " + what);
 }
 
 std::shared_ptr<Group::Call> Group::begin(const std::shared_ptr<const Members>& members, int rank,
@@ -125,7 +119,7 @@ std::shared_ptr<Group::Call> Group::begin(const std::shared_ptr<const Members>& 
     CallName name{part.collective, part.tag, calls_of_[{members->id, rank}]++};
     record_begin(members->ranks[static_cast<std::size_t>(rank)], name);
     std::shared_ptr<Call>& call = calls_[{members->id, name.sequence}];
-    if (!call) call = std::make_shared<Call>(members, name, part, rank);
+    if (!call) call = std::make_shared<Call>(*this, members, name, part, rank);
     result = call;
     call->rank(rank).name = name;
     call->rank(rank).began = timeline_.now_locked();
@@ -136,122 +130,9 @@ std::shared_ptr<Group::Call> Group::begin(const std::shared_ptr<const Members>& 
                                              " calls " + call->name.text());
       return;
     }
-    join(call, rank, std::move(part));
+    join(*call, rank, std::move(part));
   });
   return result;
-}
-
-void Group::join(const std::shared_ptr<Call>& call, int rank, CollectiveCall&& part) {
-  Call::Rank& own = call->rank(rank);
-  own.call = std::move(part);
-  own.begun = true;
-  for (std::size_t i = 0; i < call->schedule.steps.size(); ++i)
-    start_if_ready(call, static_cast<int>(i));
-}
-
-// Puts that become ready at the same time are sent in the order of steps, whichever thread is first.
-void Group::start_if_ready(const std::shared_ptr<Call>& call, int step) {
-  const auto i = static_cast<std::size_t>(step);
-  const Step& s = call->step(step);
-  if (call->asked[i] || call->missing[i] > 0 || !call->rank(s.rank).begun) return;
-  if (s.kind == Step::Kind::put) {
-    if (!call->rank(s.to).begun) return;
-    call->asked[i] = true;
-    timeline_.at_locked(timeline_.now_locked(), when_it_asks(step, s.rank),
-                        {.done = [this, call, step] { send(call, step); }});
-  } else if (call->in_background) {
-    call->asked[i] = true;
-    reduce_in_background(call, step);
-  }
-}
-
-void Group::send(const std::shared_ptr<Call>& call, int step) {
-  if (aborted_) return;
-  const Step& s = call->step(step);
-  const int from = call->in_group(s.rank), to = call->in_group(s.to);
-  const Passage p = ports_.pass(from, to, s.bytes, timeline_.now_locked());
-  call->begins[static_cast<std::size_t>(step)] = p.begin;
-  const auto count_copies = [this, from, to](int change) {
-    copies_[static_cast<std::size_t>(from)] += change;
-    copies_[static_cast<std::size_t>(to)] += change;
-  };
-  timeline_.at_locked(p.arrival, when_it_ends(step, s.rank),
-                      {.begins =
-                           [this, call, &s, step, count_copies] {
-                             const bool there =
-                                 !aborted_ && !call->rank(s.rank).failed && !call->rank(s.to).failed;
-                             if (there) count_copies(1);
-                             // Without a link, a rank copies when it waits, which may be much later.
-                             if (there && options_.clock == ClockKind::wall && options_.link.is_free())
-                               call->begins[static_cast<std::size_t>(step)] = timeline_.now_locked();
-                             return there;
-                           },
-                       .work =
-                           [this, call, &s, from, to] { // a rank does not leave while its memory is copied
-                             copy_between(device(to), call->rank(s.to).call.part.place(s.piece), device(from),
-                                          call->rank(s.rank).call.part.place(s.piece), s.bytes);
-                           },
-                       .done =
-                           [this, call, step, count_copies] {
-                             count_copies(-1);
-                             end(call, step);
-                           },
-                       .is_long = s.bytes >= long_copy});
-}
-
-void Group::reduce_in_background(const std::shared_ptr<Call>& call, int step) {
-  const Step& s = call->step(step);
-  const int here = call->in_group(s.rank);
-  const CollectiveCall& own = call->rank(s.rank).call;
-  Nanoseconds& until = reduces_until_[static_cast<std::size_t>(here)];
-  call->begins[static_cast<std::size_t>(step)] = until = std::max(until, timeline_.now_locked());
-  if (options_.clock == ClockKind::virtual_time && own.cost) until = later(until, own.cost(s));
-  const auto thrown = std::make_shared<std::optional<std::string>>();
-  timeline_.at_locked(until, when_it_ends(step, s.rank),
-                      {.begins =
-                           [this, call, &s, here, step] {
-                             const bool there = !aborted_ && !call->rank(s.rank).failed;
-                             if (there) ++copies_[static_cast<std::size_t>(here)];
-                             if (there && options_.clock == ClockKind::wall)
-                               call->begins[static_cast<std::size_t>(step)] = timeline_.now_locked();
-                             return there;
-                           },
-                       .work =
-                           [call, &s, thrown] {
-                             Call::Rank& rank = call->rank(s.rank);
-                             const std::lock_guard one_at_a_time(rank.reducing);
-                             try {
-                               rank.call.part.run(s);
-                             } catch (const std::exception& e) {
-                               *thrown = e.what();
-                             } catch (...) {
-                               *thrown = "it threw what is no std::exception";
-                             }
-                           },
-                       .done =
-                           [this, call, here, step, thrown] {
-                             --copies_[static_cast<std::size_t>(here)];
-                             if (*thrown)
-                               return abort_locked(here,
-                                                   "rank " + std::to_string(here) + " failed: " + **thrown);
-                             end(call, step);
-                           },
-                       .is_long = true});
-}
-
-void Group::end(const std::shared_ptr<Call>& call, int step) {
-  const auto i = static_cast<std::size_t>(step);
-  const Step& s = call->step(step);
-  call->ended[i] = true;
-  trace(*call, step, call->begins[i], timeline_.now_locked());
-  if (s.kind == Step::Kind::put)
-    --call->rank(s.rank).unfinished, --call->rank(s.to).unfinished;
-  else if (call->in_background)
-    --call->rank(s.rank).unfinished;
-  for (int follower : call->followers[i]) {
-    --call->missing[static_cast<std::size_t>(follower)];
-    start_if_ready(call, follower);
-  }
 }
 
 void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function<bool()>& ready) {
@@ -270,7 +151,8 @@ void Group::wait(Call& call, int rank, Nanoseconds deadline, const std::function
   std::string record;
   timeline_.change([&] {
     if (!failure) {
-      failure = aborted_ ? *aborted_ : delay_of(call, rank, {number});
+      Seen seen{{number, std::nullopt}};
+      failure = aborted_ ? *aborted_ : delay_of(call, rank, seen);
       record = last_calls_locked();
     }
     waiting_[static_cast<std::size_t>(number)] = {};
@@ -284,14 +166,10 @@ void Group::leave(Call& call, int rank) {
   const auto number = static_cast<std::size_t>(call.in_group(rank));
   timeline_.change([&] {
     call.rank(rank).failed = true;
+    waits_for_copies_ = true;
     record_end(call.in_group(rank), call.rank(rank).name, true);
   });
   timeline_.wait([&] { return copies_[number] == 0; });
-  take_part(call, rank);
-}
-
-// Nothing uses what the rank passed any more, and the rank may destroy what that refers to.
-void Group::take_part(Call& call, int rank) {
   CollectiveCall part; // is destroyed without the lock
   timeline_.change([&] { part = std::exchange(call.rank(rank).call, {}); });
 }
@@ -308,11 +186,7 @@ bool Group::is_done(Call& call, int rank) {
   }
   timeline_.run_due();
   bool done = false;
-  timeline_.change([&] {
-    const Call::Rank& own = call.rank(rank);
-    done = failure_of(call, rank) ||
-           (own.begun && own.unfinished == 0 && call.all_have_begun() && call.in_background);
-  });
+  timeline_.change([&] { done = failure_of(call, rank) || (call.in_background && call.is_complete(rank)); });
   // Ranks that share a CPU would ask until the end of their time slices.
   if (!done && options_.clock == ClockKind::wall && options_.active_wait == 0) std::this_thread::yield();
   return done;
@@ -325,52 +199,53 @@ void Group::abandon(Call& call, int rank) noexcept {
 }
 
 void Group::finish(Call& call, int rank, Nanoseconds deadline) {
-  const std::shared_ptr<Call> self = call.shared_from_this();
   if (deadline == 0) deadline = call.rank(rank).call.deadline;
   if (deadline == 0) deadline = options_.deadline;
   const int number = call.in_group(rank);
+  CollectiveCall part; // is destroyed without the lock, as is the call
+  std::shared_ptr<Call> last;
+  // Nothing uses what the rank passed any more, and the rank may destroy what that refers to.
+  const auto leave_complete = [&] {
+    part = std::exchange(call.rank(rank).call, {});
+    record_end(number, call.name, false);
+    if (++call.left < call.size()) return;
+    const auto at = calls_.find({call.members->id, call.name.sequence});
+    last = std::move(at->second);
+    calls_.erase(at);
+  };
   try {
-    if (!call.in_background) compute_all(self, rank, deadline);
-    wait(call, rank, deadline,
-         [&] { return call.rank(rank).begun && call.rank(rank).unfinished == 0 && call.all_have_begun(); });
+    if (!call.in_background) compute_all(call, rank, deadline);
+    wait(call, rank, deadline, [&] { return call.is_complete(rank) && (leave_complete(), true); });
   } catch (const CommError&) {
     leave(call, rank);
     throw;
   } catch (const std::exception& e) {
-    abort(number, "rank " + std::to_string(number) + " failed: " + e.what());
+    fail(number, e.what());
     leave(call, rank);
     throw;
   } catch (...) {
-    abort(number, "rank " + std::to_string(number) + " failed: it threw what is no std::exception");
+    fail(number, "it threw what is no std::exception");
     leave(call, rank);
     throw;
   }
-  take_part(call, rank);
-  timeline_.change([&] {
-    call.rank(rank).left = true;
-    record_end(number, call.name, false);
-    if (std::all_of(call.ranks.begin(), call.ranks.end(), [](const Call::Rank& r) { return r.left; }))
-      calls_.erase({call.members->id, call.name.sequence});
-  });
 }
 
-void Group::compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds deadline) {
-  wait(*call, rank, deadline, [&] { return call->rank(rank).begun; }); // unless the call differs from others'
-  const CollectiveCall& own = call->rank(rank).call;
-  for (std::size_t i = 0; i < call->schedule.steps.size(); ++i) {
-    const int step = static_cast<int>(i);
-    const Step& s = call->step(step);
-    if (s.rank != rank || s.kind == Step::Kind::put) continue;
-    wait(*call, rank, deadline, [&] { return call->missing[i] == 0; });
-    call->begins[i] = timeline_.now();
+void Group::compute_all(Call& call, int rank, Nanoseconds deadline) {
+  wait(call, rank, deadline, [&] { return call.rank(rank).begun; }); // unless the call differs from others'
+  const CollectiveCall& own = call.rank(rank).call;
+  for (int step : call.schedule->graph.of(rank).computes) {
+    const Step& s = call.step(step);
+    Call::StepState& state = call.state(step);
+    wait(call, rank, deadline, [&] { return state.missing == 0; });
+    state.begin = timeline_.now();
     own.part.run(s);
     if (options_.clock == ClockKind::virtual_time && own.cost) {
       bool over = false;
       timeline_.at(later(timeline_.now(), own.cost(s)), when_it_ends(step, s.rank),
-                   {.done = [&] { over = true; }});
+                   {.done = [&] { return over = true; }});
       timeline_.wait([&] { return over; });
     }
-    timeline_.change([&] { end(call, step); });
+    timeline_.change([&] { return end(call, step); });
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // Users do not need it: see run_ranks (ranks.h) and Communicator. Each rank has a thread. What a rank sends
 // is copied to the receiver's memory when the link has transferred it, by the thread that runs the timeline's
-// events. A piece is sent once both ranks have begun the call, so that nothing is written to the memory of a
-// rank that is not there.
+// events; without a link, a small piece is copied at once, by the thread that finds it ready. A piece is sent
+// once both ranks have begun the call, so that nothing is written to the memory of a rank that is not there.
 //
 // If a rank fails, all calls of all its communicators fail, now and later: they are marked before any rank is
 // woken, and no copy begins afterwards.
@@ -42,6 +42,7 @@ public:
     Nanoseconds deadline = 60'000'000'000; // of each wait for another rank
     std::vector<Device> devices = {};      // of each rank; empty: the CPU
     Nanoseconds active_wait = 0;           // how long a rank polls before it sleeps, without a link
+    int cpus = 1;                          // that the ranks have together
     Trace* trace = nullptr;                // where steps are recorded, if anywhere
   };
   explicit Group(Options options);
@@ -101,25 +102,36 @@ private:
     bool failed = false;
   };
 
-  void join(const std::shared_ptr<Call>& call, int rank, CollectiveCall&& part);
-  void start_if_ready(const std::shared_ptr<Call>& call, int step);
-  void send(const std::shared_ptr<Call>& call, int step);
-  void reduce_in_background(const std::shared_ptr<Call>& call, int step);
-  void end(const std::shared_ptr<Call>& call, int step);
-  void compute_all(const std::shared_ptr<Call>& call, int rank, Nanoseconds deadline);
+  void join(Call& call, int rank, CollectiveCall&& part);
+  void start_if_ready(Call& call, int step);
+  void send(Call& call, int step);
+  void reduce_in_background(Call& call, int step);
+  void start_first(Call& call, int rank);
+  bool is_small(const Call& call, const Step& put) const;
+  // They return whether a rank may now have what it waits for.
+  bool end(Call& call, int step);
+  bool end_one(Call& call, int step);
+  bool copy_small_pieces();
+  void compute_all(Call& call, int rank, Nanoseconds deadline);
+  // Counts that the memory of the ranks of a step is used from now on, or no longer. Returns false if a
+  // failed rank takes part.
+  bool begin_use(Call& call, int step);
+  void end_use(const Call& call, int step);
   // Waits for a condition. Failures of other ranks are a CommError.
   void wait(Call& call, int rank, Nanoseconds deadline, const std::function<bool()>& ready);
   // A failure that ends a wait of a rank: of the group, or another rank that has ended without this call.
   std::optional<Failure> failure_of(const Call& call, int rank) const;
-  // Why a rank still waits at its deadline. `seen` are the ranks whose waits have been looked at.
-  Failure delay_of(const Call& call, int rank, std::set<int> seen) const;
+  // The ranks whose waits have been looked at, each with the reason that was found, if the search has ended.
+  using Seen = std::map<int, std::optional<Failure>>;
+  // Why a rank still waits at its deadline.
+  Failure delay_of(const Call& call, int rank, Seen& seen) const;
   // The reason that a rank does not do what another one waits for: it waits itself, in some call, or else
   // `otherwise`.
-  Failure blame(int number, Failure otherwise, std::set<int> seen) const;
+  Failure blame(int number, Failure otherwise, Seen& seen) const;
   // After a failure: waits until nothing is copied to or from the memory of a rank.
   void leave(Call& call, int rank);
-  void take_part(Call& call, int rank);
   void abort_locked(int failed_rank, const std::string& why);
+  void fail(int rank, const std::string& what); // aborts because the rank has thrown an exception
   void record_begin(int rank, const CallName& name);
   void record_end(int rank, const CallName& name, bool failed);
   std::string last_calls_locked() const;
@@ -142,11 +154,14 @@ private:
   };
   std::vector<Waiting> waiting_;           // of each rank, the call in which it waits
   std::vector<bool> gone_;                 // ranks whose bodies have ended
+  int ended_ranks_ = 0;                    // how many of them there are
   std::vector<int> copies_;                // to and from the memory of each rank, now
   std::vector<Nanoseconds> reduces_until_; // by rank: until when its engine reduces in the background
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<Call>> calls_; // by members and sequence
   std::vector<std::deque<Recorded>> recorded_;                                     // by rank
-  std::set<const void*> windows_;                                                  // that are open
+  std::vector<std::pair<Call*, int>> small_puts_; // that are ready; empty when the lock is released
+  std::set<const void*> windows_;                 // that are open
+  bool waits_for_copies_ = false;                 // whether ranks may wait until nothing uses their memory
   std::optional<Failure> aborted_;
   Timeline timeline_; // the last member: it is destroyed first, and its thread uses the others until then
 };

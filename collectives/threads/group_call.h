@@ -7,45 +7,56 @@
 
 namespace kiln::collectives {
 
-class Group::Call : public std::enable_shared_from_this<Group::Call> {
+// The group keeps a call until all ranks have ended it, or until the group is destroyed. So events refer to
+// it by a plain pointer, and fit into their std::functions without an allocation.
+class Group::Call {
 public:
-  Call(std::shared_ptr<const Members> members, CallName name, const CollectiveCall& call, int first);
+  Call(Group& group, std::shared_ptr<const Members> members, CallName name, const CollectiveCall& call,
+       int first);
 
   // What a rank of the call has done so far.
   struct Rank {
     CallName name; // of its call, which may differ from that of others
     bool begun = false;
-    bool failed = false; // nothing is copied to or from its memory any more
-    bool left = false;
-    CollectiveCall call; // what it passed
-    std::mutex reducing; // one reduction in the background at a time
+    bool failed = false;        // nothing is copied to or from its memory any more
+    CollectiveCall call;        // what it passed
+    std::vector<int> postponed; // steps that wait for nothing but this rank
+    std::mutex reducing;        // one reduction in the background at a time
     // Transfers from and to it that have not arrived, and reductions in the background that have not ended.
     int unfinished = 0;
     Nanoseconds began = 0;
+  };
+
+  struct StepState {
+    int missing = 0; // steps for which it still waits
+    bool asked = false, ended = false;
+    Nanoseconds begin = 0; // once it has begun
   };
 
   int size() const { return static_cast<int>(ranks.size()); }
   int in_group(int rank) const { return members->ranks[static_cast<std::size_t>(rank)]; }
   Rank& rank(int r) { return ranks[static_cast<std::size_t>(r)]; }
   const Rank& rank(int r) const { return ranks[static_cast<std::size_t>(r)]; }
-  const Step& step(int i) const { return schedule.steps[static_cast<std::size_t>(i)]; }
-  bool all_have_begun() const;
+  const Step& step(int i) const { return schedule->steps[static_cast<std::size_t>(i)]; }
+  StepState& state(int i) { return states[static_cast<std::size_t>(i)]; }
+  const StepState& state(int i) const { return states[static_cast<std::size_t>(i)]; }
+  bool all_have_begun() const { return begun == size(); }
+  // Whether all that the rank sends and receives, and what is reduced in the background, is complete.
+  bool is_complete(int r) const { return rank(r).begun && rank(r).unfinished == 0 && all_have_begun(); }
   // How what a rank passes differs from what the first rank passed, other than in its name; " " if in its
   // name; "" if it does not.
   std::string difference(const CallName& name, const CollectiveCall& call) const;
 
+  Group& group;
   const std::shared_ptr<const Members> members;
   const CallName name;
-  const std::shared_ptr<const Schedule> shared_schedule;
-  const Schedule& schedule;
+  const std::shared_ptr<const PreparedSchedule> schedule;
   const std::string details;
   const bool in_background;
-  const int first;                         // the rank that was the first to begin it
-  std::vector<std::vector<int>> followers; // of each step
-  std::vector<std::size_t> missing;        // steps that each step still waits for
-  std::vector<bool> asked, ended;          // of each step
-  std::vector<Nanoseconds> begins;         // of each step, once it has begun
+  const int first; // the rank that was the first to begin it
+  std::vector<StepState> states;
   std::vector<Rank> ranks;
+  int begun = 0, left = 0; // how many ranks have begun and ended it
 };
 
 // The name of a piece in errors and traces: "shard 1.0".

@@ -57,6 +57,7 @@ std::string Group::last_calls() {
 
 std::optional<Group::Failure> Group::failure_of(const Call& call, int rank) const {
   if (aborted_) return aborted_;
+  if (ended_ranks_ == 0 || call.all_have_begun()) return std::nullopt;
   for (int other = 0; other < call.size(); ++other)
     if (const int number = call.in_group(other);
         other != rank && gone_[static_cast<std::size_t>(number)] && !call.rank(other).begun)
@@ -64,13 +65,15 @@ std::optional<Group::Failure> Group::failure_of(const Call& call, int rank) cons
   return std::nullopt;
 }
 
-Group::Failure Group::blame(int number, Failure otherwise, std::set<int> seen) const {
+Group::Failure Group::blame(int number, Failure otherwise, Seen& seen) const {
   const Waiting& its = waiting_[static_cast<std::size_t>(number)];
-  if (!its.call || !seen.insert(number).second) return otherwise;
-  return delay_of(*its.call, its.rank, std::move(seen));
+  if (!its.call) return otherwise;
+  if (const auto [at, is_new] = seen.emplace(number, std::nullopt); !is_new)
+    return at->second.value_or(otherwise);
+  return *(seen[number] = delay_of(*its.call, its.rank, seen));
 }
 
-Group::Failure Group::delay_of(const Call& call, int rank, std::set<int> seen) const {
+Group::Failure Group::delay_of(const Call& call, int rank, Seen& seen) const {
   std::vector<int> absent;
   for (int other = 0; other < call.size(); ++other)
     if (!call.rank(other).begun) absent.push_back(call.in_group(other));
@@ -89,22 +92,21 @@ Group::Failure Group::delay_of(const Call& call, int rank, std::set<int> seen) c
     return *reason;
   }
   // The first step that could run, of those for which the rank waits, directly or not.
-  const std::size_t count = call.schedule.steps.size();
-  std::vector<bool> needed(count);
+  const std::size_t count = call.states.size();
+  std::vector<bool> needed(count), computes(call.ranks.size()); // by step; by rank: what it computes before
   for (std::size_t i = count; i-- > 0;) {
     const Step& s = call.step(static_cast<int>(i));
-    if (call.ended[i]) continue;
-    if (s.rank == rank || (s.kind == Step::Kind::put && s.to == rank)) needed[i] = true;
+    if (call.states[i].ended) continue;
+    const bool put = s.kind == Step::Kind::put;
+    if (s.rank == rank || (put && s.to == rank) || (!put && computes[static_cast<std::size_t>(s.rank)]))
+      needed[i] = true;
     if (!needed[i]) continue;
     for (int before : s.after)
       needed[static_cast<std::size_t>(before)] = true;
-    if (s.kind != Step::Kind::put) // what its rank computes before
-      for (std::size_t j = 0; j < i; ++j)
-        if (const Step& t = call.step(static_cast<int>(j)); t.rank == s.rank && t.kind != Step::Kind::put)
-          needed[j] = true;
+    if (!put) computes[static_cast<std::size_t>(s.rank)] = true;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (!needed[i] || call.ended[i] || call.missing[i] > 0) continue;
+    if (!needed[i] || call.states[i].ended || call.states[i].missing > 0) continue;
     const Step& s = call.step(static_cast<int>(i));
     const std::string who = "rank " + std::to_string(call.in_group(s.rank));
     if (s.kind == Step::Kind::put)
@@ -114,7 +116,7 @@ Group::Failure Group::delay_of(const Call& call, int rank, std::set<int> seen) c
     return blame(
         number,
         {number, who + " has not ended its computation of " + text_of(s.piece) + " in " + call.name.text()},
-        std::move(seen));
+        seen);
   }
   return {-1, "the call has made no progress"};
 }

@@ -31,7 +31,10 @@ void copy_between(Device to_device, void* to, Device from_device, const void* fr
 }
 
 void Group::open_window(const void* memory) {
-  timeline_.change([&] { windows_.insert(memory); });
+  timeline_.change([&] {
+    windows_.insert(memory);
+    waits_for_copies_ = true;
+  });
 }
 
 void Group::close_window(int rank, const void* memory) {
@@ -70,6 +73,7 @@ void Group::put(const CallName& name, int from, int to, const Window& window, st
                                --copies_[f], --copies_[t];
                                ++*window.signal;
                                *arrived = true;
+                               return true;
                              }});
   });
   std::optional<Failure> failed;

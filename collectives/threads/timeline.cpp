@@ -62,27 +62,31 @@ void Timeline::at_locked(Nanoseconds time, EventOrder order, Event event) {
   events_.emplace(Place{time, order.number, order.rank, added_++}, std::move(event));
   if (!participants_run_events()) return changed_.notify_all();
   ++changes_;
-  if (polling_ == 0) wake_helper();
+  wake_helper(0);
 }
 
-// Wakes a participant that sleeps, if there are events for it to run.
-void Timeline::wake_helper() {
-  if (events_.empty()) return;
+// Wakes a participant that sleeps, if there are events for it to run, and no more than so many others that
+// could run them.
+void Timeline::wake_helper(int others) {
+  if (events_.empty() || awake_ > others || awake_ >= options_.most_helpers) return;
   const auto sleeper =
       std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter* w) { return !w->helps; });
   if (sleeper == waiting_.end()) return;
   (*sleeper)->helps = true;
+  ++awake_;
   (*sleeper)->wakes.notify_one();
 }
 
-// Threads that poll hold the lock for less than a microsecond, which is less than it takes to sleep and to be
-// woken.
+// Threads that poll hold the lock for less than a microsecond, which is less than it takes to sleep and to
+// be woken. Each attempt takes the cache line of the lock from the thread that has it, so there is a pause
+// between them.
 std::unique_lock<std::mutex> Timeline::take_lock() const {
   std::unique_lock lock(mutex_, std::defer_lock);
   if (options_.active_wait > 0)
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 200; ++i) {
       if (lock.try_lock()) return lock;
-      cpu_relax();
+      for (int pause = 0; pause < 8; ++pause)
+        cpu_relax();
     }
   lock.lock();
   return lock;
@@ -107,8 +111,10 @@ void Timeline::wake_ready() {
 WaitEnd Timeline::wait(const std::function<bool()>& ready, Nanoseconds deadline) {
   std::unique_lock lock = take_lock();
   if (participants_run_events()) {
+    ++awake_;
     const WaitEnd end = wait_and_help(lock, ready, deadline);
-    if (polling_ == 0) wake_helper(); // for what this participant leaves
+    --awake_;
+    wake_helper(0); // for what this participant leaves
     return end;
   }
   if (ready()) return WaitEnd::ready;
@@ -153,8 +159,9 @@ WaitEnd Timeline::wait_and_help(std::unique_lock<std::mutex>& lock, const std::f
     } else {
       Waiter self{&ready, deadline};
       waiting_.push_back(&self);
-      --running_;
+      --running_, --awake_;
       sleep(lock, self);
+      if (!self.helps) ++awake_; // otherwise wake_helper has counted it
       if (self.woken) return self.end;
       std::erase(waiting_, &self);
       ++running_;
@@ -165,13 +172,11 @@ WaitEnd Timeline::wait_and_help(std::unique_lock<std::mutex>& lock, const std::f
 // Waits actively for a change.
 void Timeline::poll(std::unique_lock<std::mutex>& lock, Nanoseconds until) {
   const std::uint64_t seen = changes_.load();
-  ++polling_;
   lock.unlock();
   while (changes_.load(std::memory_order_acquire) == seen && system_now() - began_ < until)
     for (int i = 0; i < 16 && changes_.load(std::memory_order_relaxed) == seen; ++i)
       cpu_relax();
   lock = take_lock();
-  --polling_;
 }
 
 void Timeline::run_due() {
@@ -196,13 +201,12 @@ void Timeline::run_event(std::unique_lock<std::mutex>& lock) {
   auto next = events_.extract(events_.begin());
   if (next.mapped().begins && !next.mapped().begins()) return;
   if (next.mapped().work) {
-    if (participants_run_events() && next.mapped().is_long) wake_helper();
+    if (participants_run_events() && next.mapped().is_long) wake_helper(options_.most_helpers);
     lock.unlock();
     next.mapped().work();
     lock = take_lock();
   }
-  if (next.mapped().done) next.mapped().done();
-  wake_ready();
+  if (!next.mapped().done || next.mapped().done()) wake_ready();
 }
 
 void Timeline::let_time_pass(std::unique_lock<std::mutex>& lock) {

@@ -3,7 +3,8 @@
 //   Timeline timeline(ClockKind::virtual_time);
 //   // on the thread of each rank:
 //   Timeline::Participant here(timeline);
-//   timeline.at(timeline.now() + 500, {n, rank}, {.work = [&] { copy(); }, .done = [&] { arrived = true; }});
+//   timeline.at(timeline.now() + 500, {n, rank},
+//               {.work = [&] { copy(); }, .done = [&] { return arrived = true; }});
 //   timeline.wait([&] { return arrived; });                     // under the lock of the timeline
 //   timeline.spend(2000);                                       // a computation that lasts 2 us
 //
@@ -31,6 +32,7 @@
 #include <mutex>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 KILN_API_BEGIN
@@ -48,8 +50,9 @@ struct Event {
   // Runs first, with the lock of the timeline; if it returns false, the others do not run.
   std::function<bool()> begins = {};
   std::function<void()> work = {}; // runs next, without the lock
-  std::function<void()> done;      // runs last, with the lock
-  bool is_long = false;            // whether other participants should run the next events meanwhile
+  // Runs last, with the lock; returns whether the condition of a wait may now be true.
+  std::function<bool()> done;
+  bool is_long = false; // whether other participants should run the next events meanwhile
 };
 
 // How a wait ended: the condition holds; the deadline has passed; or, on the virtual clock, all participants
@@ -61,6 +64,7 @@ public:
   struct Options {
     bool later_events = true;    // whether there are events on the wall clock that are not due at once
     Nanoseconds active_wait = 0; // how long a participant polls before it sleeps, if there are none
+    int most_helpers = 1;        // participants that are woken to run events at one time, at most
   };
   explicit Timeline(ClockKind kind) : Timeline(kind, Options()) {}
   Timeline(ClockKind kind, Options options);
@@ -87,19 +91,24 @@ public:
   void at(Nanoseconds time, EventOrder order, Event event);
   void at_locked(Nanoseconds time, EventOrder order, Event event);
 
-  // Waits until ready() returns true. It is called with the lock, after each event and change. Only
-  // participants may wait.
+  // Waits until ready() returns true. It is called with the lock, after each event and change that may
+  // matter. Only participants may wait.
   WaitEnd wait(const std::function<bool()>& ready, Nanoseconds deadline = never);
   // Runs the events that are due, if participants run events.
   void run_due();
   // Advances the virtual clock of this participant by a duration. Does nothing on the wall clock.
   void spend(Nanoseconds duration);
 
-  // Calls change() with the lock, and then wakes threads whose conditions are now true.
+  // Calls change() with the lock, and then wakes threads whose conditions are now true. If change() returns
+  // false, no condition is checked.
   template <class F> void change(const F& change) {
     const auto lock = take_lock();
-    change();
-    wake_ready();
+    if constexpr (std::is_void_v<decltype(change())>) {
+      change();
+      wake_ready();
+    } else if (change()) {
+      wake_ready();
+    }
   }
 
 private:
@@ -118,7 +127,7 @@ private:
   WaitEnd wait_and_help(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready,
                         Nanoseconds deadline);
   void poll(std::unique_lock<std::mutex>& lock, Nanoseconds until);
-  void wake_helper();
+  void wake_helper(int others);
   bool sleep(std::unique_lock<std::mutex>& lock, Waiter& waiter);
   void wake(Waiter& waiter, WaitEnd end);
   void wake_ready();
@@ -128,15 +137,15 @@ private:
 
   const ClockKind kind_;
   const Options options_;
-  mutable std::mutex mutex_; // guards the members below
+  alignas(64) std::atomic<std::uint64_t> changes_{0}; // for participants that poll, without the lock
+  alignas(64) mutable std::mutex mutex_;              // guards the members below
   std::map<Place, Event> events_;
   std::vector<Waiter*> waiting_;
   Nanoseconds virtual_now_ = 0, began_ = 0;
   int running_ = 0; // participants that do not wait
   std::uint64_t added_ = 0;
-  int polling_ = 0;                       // participants that wait actively
-  std::atomic<std::uint64_t> changes_{0}; // for these
-  bool passing_ = false;                  // a thread lets time pass
+  int awake_ = 0;        // participants that wait and run events or poll, or have been woken to do so
+  bool passing_ = false; // a thread lets time pass
   bool ending_ = false;
   std::condition_variable changed_; // for the thread of the wall clock
   std::thread thread_;

@@ -21,7 +21,7 @@ struct NoException {};
 CollectiveCall throwing_call(int rank, int ranks, std::vector<char>& memory, bool in_background,
                              bool exception) {
   CollectiveCall call{"sums"};
-  call.schedule = std::make_shared<const Schedule>(one_shot_all_reduce(
+  call.schedule = std::make_shared<const PreparedSchedule>(one_shot_all_reduce(
       Shards::even(2 * ranks, ranks), {.partial = 4, .sum = 4}, {.computes = !in_background}));
   memory.assign(64 * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), 0);
   call.part.place = [&memory, ranks](const Piece& p) -> void* {
@@ -73,9 +73,9 @@ TEST_CASE("a schedule for another number of ranks, or without places, is an erro
   run_ranks({.ranks = 1}, [](Communicator& comm) {
     CollectiveCall call{"mine"};
     CHECK_THROWS_WITH(comm.execute(call), Catch::Contains("mine: the schedule is for 0 ranks"));
-    call.schedule = std::make_shared<const Schedule>(ring_gather(Shards::even(4, 3), {.shard = 8}));
+    call.schedule = std::make_shared<const PreparedSchedule>(ring_gather(Shards::even(4, 3), {.shard = 8}));
     CHECK_THROWS_WITH(comm.execute(call), Catch::Contains("is for 3 ranks, and the communicator has 1"));
-    call.schedule = std::make_shared<const Schedule>(ring_gather(Shards::even(4, 1), {.shard = 8}));
+    call.schedule = std::make_shared<const PreparedSchedule>(ring_gather(Shards::even(4, 1), {.shard = 8}));
     CHECK_THROWS_WITH(comm.execute(call), Catch::Contains("place is not given"));
   });
 }

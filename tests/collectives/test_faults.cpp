@@ -111,7 +111,7 @@ std::vector<Outcome> run(const Injection& in) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(in.ranks));
   std::vector<std::int64_t> rows(static_cast<std::size_t>(in.ranks), 5);
   const auto schedule =
-      std::make_shared<const Schedule>(schedule_of(in.schedule, Shards(rows).in_chunks(in.chunks)));
+      std::make_shared<const PreparedSchedule>(schedule_of(in.schedule, Shards(rows).in_chunks(in.chunks)));
   std::atomic<int> failed{0};
   RanksOptions options{.ranks = in.ranks, .clock = in.clock, .link = in.link, .deadline = in.deadline};
   const auto body = [&](Communicator& comm) {
@@ -126,13 +126,14 @@ std::vector<Outcome> run(const Injection& in) {
       if (faulty && in.fault == Fault::other_collective) call.collective = "barrier";
       if (faulty && in.fault == Fault::other_counts) {
         rows[0] += 1;
-        call.schedule =
-            std::make_shared<const Schedule>(schedule_of(in.schedule, Shards(rows).in_chunks(in.chunks)));
+        call.schedule = std::make_shared<const PreparedSchedule>(
+            schedule_of(in.schedule, Shards(rows).in_chunks(in.chunks)));
       }
       if (faulty && in.fault == Fault::other_schedule)
-        call.schedule = std::make_shared<const Schedule>( // instead of a serial one, one that overlaps
-            schedule_of(schedule->name == "serial" ? in.schedule + 1 : in.schedule,
-                        schedule->shards.in_chunks(in.chunks + 1)));
+        call.schedule =
+            std::make_shared<const PreparedSchedule>( // instead of a serial one, one that overlaps
+                schedule_of(schedule->name == "serial" ? in.schedule + 1 : in.schedule,
+                            schedule->shards.in_chunks(in.chunks + 1)));
       const bool other_chunks = call.schedule != schedule;
       int computed = 0;
       call.part.place = [&](const Piece& p) { return memory.at(p); };

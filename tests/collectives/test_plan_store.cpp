@@ -60,7 +60,7 @@ Planned plan_in(tune::Database& database, Mode mode = Mode::tune, const RanksOpt
   std::atomic<int> runs = 0;
   run_ranks(options, [&](Communicator& comm) {
     const Trial trial{[](std::int64_t) {},
-                      [&](const std::shared_ptr<const Schedule>& schedule) {
+                      [&](const std::shared_ptr<const PreparedSchedule>& schedule) {
                         ++runs;
                         const int microseconds = schedule->name == "serial" ? 2000 : 100;
                         std::this_thread::sleep_for(std::chrono::microseconds(microseconds));

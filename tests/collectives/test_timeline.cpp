@@ -40,6 +40,7 @@ TEST_CASE("virtual time and the order of events do not depend on the machine") {
         timeline.at(timeline.now() + 100, {static_cast<std::uint64_t>(step), rank}, {.done = [&, rank, r] {
                       order.push_back(rank);
                       ++arrived[(r + 1) % 4];
+                      return true;
                     }});
         timeline.spend(60 + 10 * rank);
         CHECK(timeline.wait([&] { return arrived[r] > step; }) == WaitEnd::ready);
@@ -74,7 +75,7 @@ TEST_CASE("a wait ends at its deadline, and what arrives then is in time") {
     CHECK(timeline.wait([] { return false; }, 700) == WaitEnd::late);
     CHECK(timeline.now() == 700);
     bool arrived = false;
-    timeline.at(900, {}, {.done = [&] { arrived = true; }});
+    timeline.at(900, {}, {.done = [&] { return arrived = true; }});
     CHECK(timeline.wait([&] { return arrived; }, 900) == WaitEnd::ready);
     CHECK(timeline.now() == 900);
   });
@@ -103,7 +104,11 @@ TEST_CASE("work runs without the lock, before what is done with it") {
                          timeline.now(); // takes the lock
                          worked = 1;
                        },
-                   .done = [&] { done = worked; }});
+                   .done =
+                       [&] {
+                         done = worked;
+                         return true;
+                       }});
       CHECK(timeline.wait([&] { return done == 1; }) == WaitEnd::ready);
     });
   }
@@ -114,8 +119,14 @@ TEST_CASE("on the wall clock, events come in the order of their times, and waits
   on_threads(timeline, 1, [&](int) {
     std::vector<int> order;
     const Nanoseconds begin = timeline.now(), millisecond = 1000000;
-    timeline.at(begin + 6 * millisecond, {}, {.done = [&] { order.push_back(2); }});
-    timeline.at(begin + 3 * millisecond, {}, {.done = [&] { order.push_back(1); }});
+    timeline.at(begin + 6 * millisecond, {}, {.done = [&] {
+                  order.push_back(2);
+                  return true;
+                }});
+    timeline.at(begin + 3 * millisecond, {}, {.done = [&] {
+                  order.push_back(1);
+                  return true;
+                }});
     CHECK(timeline.wait([&] { return order.size() == 2; }) == WaitEnd::ready);
     CHECK(order == std::vector<int>{1, 2});
     CHECK(timeline.now() >= begin + 6 * millisecond);
@@ -136,7 +147,7 @@ TEST_CASE("events that are due at once are run by participants that wait, and no
       for (int round = 1; round <= rounds; ++round) {
         const bool is_long = (round + thread) % 7 == 0;
         timeline.at(timeline.now(), {},
-                    {.work = [&] { ++worked; }, .done = [&] { ++done; }, .is_long = is_long});
+                    {.work = [&] { ++worked; }, .done = [&] { return ++done > 0; }, .is_long = is_long});
         const Nanoseconds deadline = timeline.now() + 20'000'000'000;
         late += timeline.wait([&] { return done >= round * threads; }, deadline) != WaitEnd::ready;
       }
@@ -160,13 +171,31 @@ TEST_CASE("an event runs although only others wait, and a poll runs what is due"
     while (!asleep)
       std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    timeline.at(timeline.now(), {}, {.done = [&] { done = true; }}); // this thread does not wait for it
+    timeline.at(timeline.now(), {},
+                {.done = [&] { return done = true; }}); // this thread does not wait for it
   });
-  timeline.at(timeline.now(), {}, {.done = [&] { polled = true; }});
+  timeline.at(timeline.now(), {}, {.done = [&] { return polled = true; }});
   timeline.run_due();
   CHECK(polled);
   const Nanoseconds deadline = timeline.now() + 1'000'000;
   on_threads(timeline, 1,
              [&](int) { CHECK(timeline.wait([] { return false; }, deadline) == WaitEnd::late); });
   CHECK(timeline.now() >= deadline);
+}
+
+TEST_CASE("a condition is not checked after an event or a change that returns false") {
+  for (const ClockKind kind : {ClockKind::virtual_time, ClockKind::wall}) {
+    Timeline timeline(kind);
+    on_threads(timeline, 1, [&](int) {
+      int events = 0, checks = 0;
+      for (int i = 0; i < 100; ++i)
+        timeline.at(timeline.now() + 1000, {}, {.done = [&] { return ++events == 100; }});
+      timeline.change([&] { return false; });
+      CHECK(timeline.wait([&] {
+        ++checks;
+        return events == 100;
+      }) == WaitEnd::ready);
+      CHECK(checks <= 2); // before the first event, and after the last one
+    });
+  }
 }
