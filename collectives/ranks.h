@@ -37,8 +37,8 @@ struct RanksOptions {
   ComputeModel machine = {};               // for the virtual clock only; default: computations take no time
   Nanoseconds deadline = 60'000'000'000;   // of each wait for another rank: 60 s
   std::int64_t workspace_bytes = 64 << 20; // Communicator::workspace_limit(); at least 4096
-  // One for each rank; empty: all on the CPU. Equal emulated GPUs are one GPU, which ranks then share; GPUs
-  // whose EmulatorOptions differ, such as in their seed, are different ones.
+  // One for each rank; empty: all on the CPU. Ranks that have the same device share it. For an emulated GPU
+  // of its own, give each rank another ordinal: Device::emulated("sm_90a", {.ordinal = rank}).
   std::vector<Device> devices = {};
   Trace* trace = nullptr; // not owned; null: that of KILN_RANKS_TRACE, if any
 };

@@ -79,6 +79,7 @@ struct EmulatorOptions {
   bool counters = false; // count what kernels do: see counters_of() in emulated/counters.h
   // A launch that executes more warp instructions than this is reported as an endless loop.
   std::uint64_t instruction_budget = 2'000'000'000;
+  int ordinal = 0; // 0 to 65535: distinguishes GPUs that are otherwise equal, as in a machine with several
   bool operator==(const EmulatorOptions&) const = default;
 
   // Returns these defaults, replaced by the values of KILN_EMULATE_CHECK, KILN_EMULATE_SEED and
@@ -110,8 +111,8 @@ public:
   static Device emulated(std::string_view arch, std::source_location here = std::source_location::current());
   static Device emulated(std::string_view arch, const EmulatorOptions& options,
                          std::source_location here = std::source_location::current());
-  // Returns the device of a name as to_string writes it: "cpu", "cuda:0", "emulated:sm_80",
-  // "emulated:sm_80,seed=7,check=init+bounds". "cuda" means "cuda:0". Throws UserError as the functions
+  // Returns the device of a name as to_string writes it: "cpu", "cuda:0" (also for "cuda"), "emulated:sm_80",
+  // "emulated:sm_80,seed=7,check=init+bounds", "emulated:sm_80,ordinal=1". Throws UserError as the functions
   // above, and for an unknown name.
   static Device parse(std::string_view name, std::source_location here = std::source_location::current());
 

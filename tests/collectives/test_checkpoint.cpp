@@ -298,7 +298,7 @@ TEST_CASE("checkpoints of emulated GPUs are saved and loaded") {
   std::mt19937_64 random(1);
   const auto up = random_bits<float>(random, 12, 14), down = random_bits<float>(random, 7, 12);
   RanksOptions options{.ranks = 2};
-  options.devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.seed = 1})};
+  options.devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.ordinal = 1})};
   run_ranks(options, [&](Communicator& comm) {
     Stream stream(comm.device());
     TensorParallel tp(comm);

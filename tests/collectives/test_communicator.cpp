@@ -185,7 +185,7 @@ TEMPLATE_TEST_CASE("collectives on any number of ranks give the right bits, on b
 TEST_CASE("collectives work between emulated GPUs") {
   Findings found;
   RanksOptions options = ranks_on(2, ClockKind::virtual_time);
-  options.devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.seed = 1})};
+  options.devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.ordinal = 1})};
   run_ranks(options, [&](Communicator& comm) {
     Stream stream(comm.device());
     const auto rank = static_cast<float>(comm.rank());

@@ -127,7 +127,7 @@ TEST_CASE("the norm does not depend on the number of threads") {
 TEST_CASE("gradients on emulated GPUs are reduced, measured and clipped") {
   Findings found;
   RanksOptions options = virtual_ranks(2);
-  options.devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.seed = 1})};
+  options.devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.ordinal = 1})};
   run_ranks(options, [&](Communicator& comm) {
     Stream stream(comm.device());
     const float rank = static_cast<float>(comm.rank());

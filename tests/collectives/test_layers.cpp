@@ -259,7 +259,7 @@ TEST_CASE("layers work on emulated GPUs") {
   run_ranks({.ranks = 2,
              .clock = ClockKind::virtual_time,
              .link = {.bytes_per_second = 1e9, .latency = 100},
-             .devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.seed = 1})}},
+             .devices = {Device::emulated("sm_80"), Device::emulated("sm_80", {.ordinal = 1})}},
             [&](Communicator& comm) {
               Stream stream(comm.device());
               TensorParallel tp(comm);

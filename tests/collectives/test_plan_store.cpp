@@ -113,6 +113,15 @@ tune::RecordKey key_of(const RanksOptions& options, const ProductShape& shape) {
 
 } // namespace
 
+TEST_CASE("what is tuned on an emulated GPU holds for another one that is equal") {
+  const tune::Problem problem{.sizes = {{"n", 5}}, .kind = "f32", .key = {}};
+  const Device first = Device::emulated("sm_80"), second = Device::emulated("sm_80", {.ordinal = 7});
+  REQUIRE(first != second);
+  const auto key = [&](Device device) { return tune::make_key("kernel", {}, {}, problem, device).id(); };
+  CHECK(key(first) == key(second));
+  CHECK(key(first) != key(Device::emulated("sm_90a")));
+}
+
 TEST_CASE("a measured plan is stored, and later processes plan without measuring") {
   const TemporaryFolder folder;
   Process first(folder.path()), second(folder.path());

@@ -100,15 +100,16 @@ std::uint64_t parse_number(std::string_view text, const std::string& what) {
   return n;
 }
 
-int parse_count(std::string_view text, const std::string& what, std::uint64_t most) {
+int parse_count(std::string_view text, const std::string& what, std::uint64_t most, std::uint64_t least = 1) {
   std::uint64_t n = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || end != text.data() + text.size() || n < 1 || n > most)
-    throw UserError(what + " is " + std::string(text) + "; give a number from 1 to " + std::to_string(most));
+  if (error != std::errc() || end != text.data() + text.size() || n < least || n > most)
+    throw UserError(what + " is " + std::string(text) + "; give a number from " + std::to_string(least) +
+                    " to " + std::to_string(most));
   return static_cast<int>(n);
 }
 
-constexpr std::uint64_t most_threads = 4096, most_resident = 65536;
+constexpr std::uint64_t most_threads = 4096, most_resident = 65536, most_ordinal = 65535;
 
 } // namespace
 
@@ -117,6 +118,9 @@ int DeviceState::index_of(const std::string& name, const EmulatorOptions& option
   if (options.resident < 1 || options.resident > static_cast<int>(most_resident))
     throw UserError("EmulatorOptions::resident is " + std::to_string(options.resident) +
                     "; give a number from 1 to " + std::to_string(most_resident));
+  if (options.ordinal < 0 || options.ordinal > static_cast<int>(most_ordinal))
+    throw UserError("EmulatorOptions::ordinal is " + std::to_string(options.ordinal) +
+                    "; give a number from 0 to " + std::to_string(most_ordinal));
   Devices& all = devices();
   std::lock_guard lock(all.mutex);
   for (const auto& device : all.list)
@@ -153,6 +157,7 @@ std::string DeviceState::name() const {
   if (options_.counters) text += ",counters";
   if (options_.instruction_budget != usual.instruction_budget)
     text += ",budget=" + std::to_string(options_.instruction_budget);
+  if (options_.ordinal != usual.ordinal) text += ",ordinal=" + std::to_string(options_.ordinal);
   return text;
 }
 
@@ -251,6 +256,8 @@ EmulatorOptions parse_options(std::string_view text, std::source_location here) 
         options.threads = parse_count(value, "threads", most_threads);
       else if (key == "resident")
         options.resident = parse_count(value, "resident", most_resident);
+      else if (key == "ordinal")
+        options.ordinal = parse_count(value, "ordinal", most_ordinal, 0);
       else if (item == "counters")
         options.counters = true;
       else if (key == "check") {
@@ -258,7 +265,7 @@ EmulatorOptions parse_options(std::string_view text, std::source_location here) 
         std::replace(options.checks.begin(), options.checks.end(), '+', ',');
       } else
         throw UserError("an emulated device has no option \"" + std::string(key) +
-                        "\"; it has seed, check, threads, resident, counters and budget");
+                        "\"; it has seed, check, threads, resident, counters, budget and ordinal");
     } catch (const UserError& e) {
       throw UserError(here, e.what());
     }

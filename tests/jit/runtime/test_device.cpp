@@ -72,7 +72,13 @@ TEST_CASE("there is one emulated device for each architecture and set of options
   CHECK(plain != seeded);
   CHECK(seeded == Device::emulated("sm_80", {.seed = 12}));
   CHECK(Device::emulated("sm_90") == Device::emulated("sm_90a"));
-  for (Device d : {plain, seeded, Device::emulated("sm_90a", {.checks = "bounds"}),
+  const Device second = Device::emulated("sm_80", {.ordinal = 1});
+  CHECK(second != plain);
+  CHECK(second == Device::parse("emulated:sm_80,ordinal=1"));
+  CHECK(plain == Device::parse("emulated:sm_80,ordinal=0"));
+  CHECK(to_string(second).ends_with(",ordinal=1"));
+  CHECK(second.properties().name == plain.properties().name);
+  for (Device d : {plain, seeded, second, Device::emulated("sm_90a", {.checks = "bounds"}),
                    Device::emulated("sm_100a", {.threads = 2, .counters = true, .instruction_budget = 5})})
     CHECK(Device::parse(to_string(d)) == d);
   CHECK(to_string(seeded).starts_with("emulated:sm_80"));
@@ -104,10 +110,13 @@ TEST_CASE("a device that cannot be emulated is a user error at the caller's line
   CHECK(error("emulated:", line) ==
         "Device::emulated(\"\"): \"\" is no GPU architecture; write sm_80, sm_90a or sm_100a");
   CHECK_THAT(error("emulated:sm_80,check=rcaes", line), Catch::Contains("the check 'rcaes' is not known; "));
-  CHECK(
-      error("emulated:sm_80,sed=1", line) ==
-      "an emulated device has no option \"sed\"; it has seed, check, threads, resident, counters and budget");
+  CHECK(error("emulated:sm_80,sed=1", line) == "an emulated device has no option \"sed\"; it has seed, "
+                                               "check, threads, resident, counters, budget and ordinal");
   CHECK(error("emulated:sm_80,seed=x", line) == "seed is \"x\"; give a number from 0 on");
+  CHECK(error("emulated:sm_80,ordinal=-1", line) == "ordinal is -1; give a number from 0 to 65535");
+  CHECK(error("emulated:sm_80,ordinal=65536", line) == "ordinal is 65536; give a number from 0 to 65535");
+  CHECK_THROWS_WITH(Device::emulated("sm_80", {.ordinal = -1}),
+                    Catch::Contains("EmulatorOptions::ordinal is -1; give a number from 0 to 65535"));
 }
 
 TEST_CASE("the lowest cgroup quota of a group and its parents applies") {
