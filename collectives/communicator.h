@@ -167,7 +167,8 @@ public:
   void execute(CollectiveCall call) { start(std::move(call)).wait(); }
 
   // The temporary memory, in bytes, that a reduction takes at most on each rank. A reduction that needs more
-  // is done in parts, one after the other. The communicator keeps the memory for later reductions.
+  // is done in parts, one after the other. The communicator keeps the memory for later reductions, and frees
+  // what 128 of them in a row have not needed.
   std::int64_t workspace_limit() const { return workspace_limit_; }
   // The temporary memory, in bytes, that a reduction of a tensor of `bytes` bytes takes on each rank if its
   // rows are divided evenly; 0 for collectives that reduce nothing.
