@@ -3,10 +3,8 @@
 
 #include <kiln/collectives/checkpoint/safetensors_header.h>
 #include <kiln/dsl/error.h>
-#include <kiln/jit/base/errno_text.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -23,43 +21,10 @@ namespace kiln::collectives {
 
 namespace fs = std::filesystem;
 
-NewFile::NewFile(std::string path)
-    : path_(std::move(path)), temporary_(path_ + ".new-" + std::to_string(getpid())) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) {
-    published_ = true; // there is nothing to remove
-    fail();
-  }
-}
-
-NewFile::~NewFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-  if (!published_) unlink(temporary_.c_str());
-}
-
-void NewFile::fail() const {
-  throw UserError(path_ + " cannot be written: " + errno_text(errno) +
-                  "; free space on the disk, or choose a folder that this process may write to");
-}
-
-void NewFile::append(const void* data, std::int64_t bytes) {
-  const auto* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = write(descriptor_, next, static_cast<std::size_t>(bytes));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail();
-    next += n, bytes -= n;
-  }
-}
-
-void NewFile::finish() {
-  if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOSYS) fail();
-  if (close(std::exchange(descriptor_, -1)) != 0) fail();
-}
-
-void NewFile::publish() {
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
-  published_ = true;
+std::unique_ptr<NewFile> new_file(const std::string& path) {
+  return std::make_unique<NewFile>(
+      path,
+      NewFile::Words{.fix = "; free space on the disk, or choose a folder that this process may write to"});
 }
 
 void sync_folder(const std::string& folder) {

@@ -5,30 +5,17 @@
 // and is replaced last, by a rename.
 #pragma once
 
+#include <kiln/jit/base/new_file.h>
+
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 namespace kiln::collectives {
 
-// A file that gets its name when it is complete. Errors are UserErrors with the path.
-class NewFile {
-public:
-  explicit NewFile(std::string path);
-  ~NewFile(); // removes a file that was not published
-  NewFile(const NewFile&) = delete;
-
-  void append(const void* data, std::int64_t bytes);
-  void finish();  // writes all of it to the disk
-  void publish(); // gives it its name; a file of that name is replaced
-
-private:
-  [[noreturn]] void fail() const;
-
-  const std::string path_, temporary_;
-  int descriptor_ = -1;
-  bool published_ = false;
-};
+// A file of a checkpoint, with errors that say what to do.
+std::unique_ptr<NewFile> new_file(const std::string& path);
 
 // Writes the names of files in a folder to the disk, if its file system can do so.
 void sync_folder(const std::string& folder);

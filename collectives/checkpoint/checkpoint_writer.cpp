@@ -75,11 +75,11 @@ void replace_index(const std::string& folder, int generation, int ranks) {
         names.push_back(name), index.files[name] = file_name, bytes += tensor.bytes;
     }
     whole_tensors(open); // checks that nothing is missing
-    NewFile file(index_path(folder));
+    const std::unique_ptr<NewFile> file = new_file(index_path(folder));
     const std::string text = index_text(index, bytes);
-    file.append(text.data(), static_cast<std::int64_t>(text.size()));
-    file.finish();
-    file.publish();
+    file->append(text.data(), static_cast<std::int64_t>(text.size()));
+    file->finish();
+    file->publish();
   } catch (...) {
     for (const std::string& file_name : file_names)
       std::remove((folder + "/" + file_name).c_str());
@@ -162,7 +162,7 @@ void CheckpointWriter::save(ops::detail::StreamAt stream, const std::string& fol
   // Step 2: each rank writes a temporary file.
   std::unique_ptr<NewFile> file;
   exchange(comm_, report_of(failure_of([&] {
-             file = std::make_unique<NewFile>(path_of(rank));
+             file = new_file(path_of(rank));
              write_data_file(stream.stream, *file, entries_, rank, ranks);
              file->finish();
            })),
