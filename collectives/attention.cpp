@@ -71,13 +71,13 @@ Array ParallelAttention::heads_of(const Output& matrix, std::int64_t first, std:
 }
 
 ParallelAttention::Heads ParallelAttention::project(ops::detail::StreamAt stream, Tokens tokens,
-                                                    const Input& x, const ForwardOptions& options) {
+                                                    const Input& x, std::optional<bool> sequence_parallel) {
   tokens_ = tokens;
   const std::int64_t own = own_heads(), keys = own_kv_heads();
   projected_ =
       projected_memory_.tensor(stream, shape_.dtype, {tokens.all(), (own + 2 * keys) * shape_.head_size});
   attended_ = attended_memory_.tensor(stream, shape_.dtype, {tokens.all(), own * shape_.head_size});
-  qkv_.forward(stream, x, projected_, {.sequence_parallel = options.sequence_parallel});
+  qkv_.forward(stream, x, projected_, {.sequence_parallel = sequence_parallel});
   return {heads_of(projected_, 0, own), heads_of(projected_, own, keys),
           heads_of(projected_, own + keys, keys), heads_of(attended_, 0, own)};
 }
@@ -97,8 +97,8 @@ ops::AttentionOptions ParallelAttention::attention_options() const {
 }
 
 void ParallelAttention::forward(ops::detail::StreamAt stream, Tokens tokens, const Input& x, const Output& y,
-                                const ForwardOptions& options) {
-  const Heads heads = project(stream, tokens, x, options);
+                                const AttentionForwardOptions& options) {
+  const Heads heads = project(stream, tokens, x, options.sequence_parallel);
   const DType of_lse = shape_.dtype == DType::F64 ? DType::F64 : DType::F32;
   lse_ = lse_memory_.tensor(stream, of_lse, {tokens.sequences, own_heads(), tokens.length});
   rotate(stream, heads);
@@ -106,14 +106,16 @@ void ParallelAttention::forward(ops::detail::StreamAt stream, Tokens tokens, con
   ops::AttentionOptions with_lse = attention_options();
   with_lse.lse = lse_;
   ops::attention(stream, Input(heads.q), Input(heads.k), Input(heads.v), Output(heads.attended), with_lse);
-  out_.forward(stream, Input(attended_.array()), y, options);
+  out_.forward(
+      stream, Input(attended_.array()), y,
+      {.residual = options.residual, .norm = options.norm, .sequence_parallel = options.sequence_parallel});
   if (options.sequence_parallel.value_or(shape_.sequence_parallel) != shape_.sequence_parallel)
     projected_ = {};
 }
 
 void ParallelAttention::forward_cached(ops::detail::StreamAt stream, Tokens tokens, const Input& x,
                                        const Output& y, const Cache& cache, const ForwardOptions& options) {
-  const Heads heads = project(stream, tokens, x, options);
+  const Heads heads = project(stream, tokens, x, options.sequence_parallel);
   const Input q(heads.q), k(heads.k), v(heads.v);
   const Output attended(heads.attended);
   if (cache.empty) {

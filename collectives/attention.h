@@ -40,11 +40,19 @@ struct AttentionShape {
   // Rotary embedding of queries and keys; default: none. Token i of a sequence has position i, or length + i
   // after `length` tokens in a cache.
   std::optional<ops::RotaryOptions> rotary = {};
-  // The probability with which forward drops an attention weight; ForwardOptions::seed determines which ones
-  // (ops/attention_options.h), the same for any number of ranks. forward_cached drops none.
+  // The probability with which forward drops an attention weight; AttentionForwardOptions::seed determines
+  // which ones (ops/attention_options.h), the same for any number of ranks. forward_cached drops none.
   double dropout = 0;
   bool sequence_parallel = true;
   std::string tag = "attention";
+};
+
+// Of a call of ParallelAttention::forward.
+struct AttentionForwardOptions {
+  ops::Input residual = {}; // as in ForwardOptions (layers.h)
+  NormOfSum norm = {};
+  std::optional<bool> sequence_parallel = {};
+  std::uint64_t seed = 0; // of the dropout; use a different one for each step and layer
 };
 
 class ParallelAttention {
@@ -66,7 +74,7 @@ public:
   };
   // Computes y = out(attention(qkv(x))) + residual.
   void forward(ops::detail::StreamAt stream, Tokens tokens, const ops::Input& x, const ops::Output& y,
-               const ForwardOptions& options = {});
+               const AttentionForwardOptions& options = {});
 
   // This rank's part of a KV cache: of own_kv_heads() heads, contiguous or in pages (ops/kv_cache.h).
   struct Cache {
@@ -98,7 +106,7 @@ private:
   ops::Array heads_of(const ops::Output& matrix, std::int64_t first, std::int64_t count) const;
   // Computes the projections of x, and makes memory for the results.
   Heads project(ops::detail::StreamAt stream, Tokens tokens, const ops::Input& x,
-                const ForwardOptions& options);
+                std::optional<bool> sequence_parallel);
   void rotate(ops::detail::StreamAt stream, const Heads& heads) const;
   ops::AttentionOptions attention_options() const; // of forward and backward
 

@@ -292,10 +292,7 @@ void ColumnParallelLinear::add_replicas(StreamAt stream, const Output& dweight, 
 }
 
 void ColumnParallelLinear::forward(StreamAt stream, const Input& x, const Output& y,
-                                   const ForwardOptions& call) {
-  Checks("ColumnParallelLinear::forward", stream)
-      .that(!call.residual.given() && !call.norm.y.given(),
-            "a column-parallel layer has no residual and no norm; pass them to the row-parallel one");
+                                   const ColumnForwardOptions& call) {
   const Input bias = bias_.given() ? Input(bias_.array()) : Input();
   if (!call.sequence_parallel.value_or(shape_.sequence_parallel) || tp_.communicator().size() == 1) {
     ops::MatmulOptions options{.activation = shape_.activation, .bias = bias, .batch_invariant = true};

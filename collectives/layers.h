@@ -74,16 +74,19 @@ struct LinearShape {
   std::string tag = {};  // names the layer's calls in errors and traces
 };
 
-struct ForwardOptions {
-  // Not for ColumnParallelLinear. residual, with the extents of y, is added to y; norm also computes the
-  // RMSNorm of y (reduction.h).
-  ops::Input residual = {};
-  NormOfSum norm = {};
+// Of a call of ColumnParallelLinear::forward.
+struct ColumnForwardOptions {
   // Overrides sequence_parallel of the layer's shape for this call. Without sequence parallelism, a pair of
   // layers communicates once instead of twice, which is faster for few tokens. A call that differs from the
   // shape has no backward.
   std::optional<bool> sequence_parallel = {};
-  std::uint64_t seed = 0; // for attention with dropout; use a different one for each step and layer
+};
+
+// Of a call of RowParallelLinear::forward, or of a pair of layers whose second one is row-parallel.
+struct ForwardOptions {
+  ops::Input residual = {};                   // is added to y, and has its extents
+  NormOfSum norm = {};                        // also computes the RMSNorm of y (reduction.h)
+  std::optional<bool> sequence_parallel = {}; // as above
 };
 
 // The scratch memory of a layer, which grows to the largest tensor.
@@ -162,7 +165,7 @@ public:
   // Computes y [rows, own out] = activation((x weight) + bias). x is [own rows, in], or [rows, in] without
   // sequence parallelism.
   void forward(ops::detail::StreamAt stream, const ops::Input& x, const ops::Output& y,
-               const ForwardOptions& options = {});
+               const ColumnForwardOptions& options = {});
   // Computes dx (with the extents of x), dweight (of weight()) and dbias (of bias()) from dy [rows, own out],
   // and overwrites them. {} for dweight or dbias: it is not computed. x is that of the forward call. With
   // sequence parallelism, x is gathered again while dx is computed.
