@@ -353,7 +353,7 @@ build)
   configure_and_build "${targets[@]}"
   ;;
 test)
-  introduce "installs what is missing, builds library, tests, samples and benchmarks, and runs all tests: some 20 minutes on two CPUs"
+  introduce "installs what is missing, builds library, tests, samples and benchmarks, and runs all tests: some 45 minutes on two CPUs, of which the build takes most"
   setup "${for_library[@]}" "${for_tests[@]}"
   options=(-DKILN_TESTS=ON -DKILN_BENCHMARKS=ON)
   configure_and_build
