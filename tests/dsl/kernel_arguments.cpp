@@ -64,10 +64,8 @@ void require_failed_assert(const ir::Kernel& kernel, const Arguments& arguments,
   });
   for (const std::string& message : messages) {
     if (std::string(expected.what()).find(message) == std::string::npos) continue;
-    cpu::CompileOptions options;
-    options.debug = true;
-    CpuKernel compiled(kernel, {}, {}, options);
-    REQUIRE_THROWS_WITH(compiled.run(arguments.words(), grid), Catch::Matchers::Contains(message));
+    const auto compiled = compiled_once(kernel, {}, true);
+    REQUIRE_THROWS_WITH(compiled->run(arguments.words(), grid), Catch::Matchers::Contains(message));
     return;
   }
 }
@@ -77,28 +75,31 @@ void require_failed_assert(const ir::Kernel& kernel, const Arguments& arguments,
 void Arguments::run_on(const ir::Kernel& kernel, std::vector<std::int64_t> grid,
                        const ir::InterpreterOptions& options) const {
   Bytes before = contents();
+  const bool records = kiln::options().keep.tile; // then kernels are not compiled: other runs do that
   try {
     ir::interpret(kernel, words(), grid, options);
   } catch (const UserError& error) {
-    require_failed_assert(kernel, *this, grid, error);
+    if (records)
+      keep_kernel(kernel, {});
+    else
+      require_failed_assert(kernel, *this, grid, error);
     throw;
   }
   Bytes expected = contents();
   bool observed = options.print || options.observe;
   ir::walk(kernel.body, [&](const ir::Op& op) { observed |= op.is(ir::Opcode::DevicePrint); });
   if (observed) return;
+  if (records) return keep_kernel(kernel, {});
   auto strongest = strongest_layouts(kernel, words());
   std::vector<std::vector<LayoutClass>> all{{strongest.size(), LayoutClass::Any}};
   all[0].assign(strongest.size(), LayoutClass::Any);
   if (strongest != all[0]) all.push_back(strongest);
   for (const auto& layouts : all) {
-    cpu::CompileOptions compile_options;
-    compile_options.debug = options.device_asserts;
-    CpuKernel compiled(kernel, {}, layouts, compile_options);
+    const auto compiled = compiled_once(kernel, layouts, options.device_asserts);
     INFO("on the CPU, " << (layouts == all[0] ? "any" : "the strongest") << " layouts\n"
-                        << ir::print(*compiled.lowered));
+                        << ir::print(*compiled->lowered));
     restore(before);
-    compiled.run(words(), grid);
+    compiled->run(words(), grid);
     require_equal(kernel, expected, contents());
   }
   restore(expected);

@@ -5,6 +5,7 @@
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/dsl/ir/parser.h>
+#include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/hooks.h>
@@ -14,6 +15,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 
@@ -74,5 +78,31 @@ struct CpuKernel {
     if (state.error) std::rethrow_exception(state.error);
   }
 };
+
+// A compiled kernel, which is compiled only if none of the last kernels that this function compiled is equal:
+// tests run a kernel with many sets of arguments, and compiling takes longer than running. Thread-safe.
+inline std::shared_ptr<const CpuKernel> compiled_once(const ir::Kernel& recorded,
+                                                      const std::vector<LayoutClass>& layouts = {},
+                                                      bool debug = false,
+                                                      const cpu::Target& target = cpu::host_target()) {
+  struct Known {
+    std::string text;
+    std::vector<LayoutClass> layouts;
+    bool debug;
+    cpu::Target target;
+    std::shared_ptr<const CpuKernel> kernel;
+  };
+  static std::mutex mutex;
+  static std::deque<Known> known; // the newest is last
+  const std::string text = ir::print(recorded, {.locations = true});
+  const std::lock_guard lock(mutex);
+  for (const Known& k : known)
+    if (k.text == text && k.layouts == layouts && k.debug == debug && k.target == target) return k.kernel;
+  auto kernel = std::make_shared<const CpuKernel>(recorded, Config(), layouts,
+                                                  cpu::CompileOptions{.debug = debug}, target);
+  if (known.size() == 16) known.pop_front();
+  known.push_back({text, layouts, debug, target, kernel});
+  return kernel;
+}
 
 } // namespace kiln::test

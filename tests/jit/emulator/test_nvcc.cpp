@@ -25,24 +25,43 @@ std::string nvcc() {
   return "";
 }
 
-// The PTX of programs.cu, or null without nvcc. It is compiled once for each `arch`, which may include
-// options.
+std::string contents(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// The PTX of programs.cu for an architecture, after which options may follow. nvcc takes seconds for it, so
+// the PTX is kept next to the folder KILN_CACHE_DIR, if that is set, for the other tests, which are processes
+// of their own.
+std::string ptx_of_programs(const std::string& arch) {
+  namespace fs = std::filesystem;
+  const fs::path source = KILN_TESTS_DIR "/jit/emulator/cuda/programs.cu";
+  const std::string command = nvcc() + " -ptx -lineinfo -std=c++17 -w -arch=" + arch + " " + source.string();
+  const char* cache = std::getenv("KILN_CACHE_DIR");
+  const fs::path folder = cache ? fs::path(cache + std::string("-nvcc")) : fs::temp_directory_path();
+  const auto changed = fs::last_write_time(nvcc()).time_since_epoch().count();
+  const std::size_t key = std::hash<std::string>()(command + std::to_string(changed) + contents(source));
+  const fs::path kept = folder / ("nvcc-programs-" + std::to_string(key) + ".ptx");
+  if (cache && fs::exists(kept)) return contents(kept);
+
+  fs::create_directories(folder);
+  const fs::path made = kept.string() + "." + std::to_string(std::random_device()());
+  const int status = std::system((command + " -o " + made.string()).c_str());
+  const std::string text = contents(made);
+  if (cache && status == 0)
+    fs::rename(made, kept); // at once, because tests run at the same time
+  else
+    fs::remove(made);
+  REQUIRE(status == 0);
+  return text;
+}
+
+// The PTX of programs.cu, or null without nvcc.
 std::shared_ptr<const emulator::Module> programs(const std::string& arch) {
   static std::map<std::string, std::shared_ptr<const emulator::Module>> all;
   auto& module = all[arch];
-  if (module || nvcc().empty()) return module;
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("kiln-nvcc-" + std::to_string(std::random_device()()));
-  std::filesystem::create_directory(folder);
-  const std::string out = (folder / "programs.ptx").string();
-  const std::string command = nvcc() + " -ptx -lineinfo -std=c++17 -w -arch=" + arch +
-                              " " KILN_TESTS_DIR "/jit/emulator/cuda/programs.cu -o " + out;
-  const int status = std::system(command.c_str());
-  std::stringstream text;
-  text << std::ifstream(out).rdbuf();
-  std::filesystem::remove_all(folder);
-  REQUIRE(status == 0);
-  module = emulator::Module::parse(text.str(), "programs.ptx");
+  if (!module && !nvcc().empty()) module = emulator::Module::parse(ptx_of_programs(arch), "programs.ptx");
   return module;
 }
 

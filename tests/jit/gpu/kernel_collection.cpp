@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <set>
 #include <tuple>
 
 namespace kiln::test {
@@ -36,18 +35,25 @@ std::string without_spaces(std::string text) {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '%'; }
 
+// The position of a whole word at or after `at`, or npos.
+std::size_t find_word(const std::string& text, std::string_view word, std::size_t at) {
+  for (; (at = text.find(word, at)) != std::string::npos; at += word.size()) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return at;
+  }
+  return at;
+}
+
+bool has_word(const std::string& text, std::string_view word) {
+  return find_word(text, word, 0) != std::string::npos;
+}
+
 std::string replace_word(const std::string& text, std::string_view from, std::string_view to) {
   std::string result;
-  for (std::size_t at = 0;;) {
-    std::size_t found = text.find(from, at);
-    if (found == std::string::npos) return result + text.substr(at);
-    const std::size_t end = found + from.size();
-    const bool whole =
-        (found == 0 || !is_word(text[found - 1])) && (end == text.size() || !is_word(text[end]));
-    result += text.substr(at, found - at);
-    result += whole ? to : from;
-    at = end;
-  }
+  std::size_t at = 0;
+  for (std::size_t found; (found = find_word(text, from, at)) != std::string::npos; at = found + from.size())
+    result.append(text, at, found - at).append(to);
+  return result.append(text, at);
 }
 
 } // namespace
@@ -88,29 +94,30 @@ std::vector<CollectedKernel> kept_kernels(const std::string& folder) {
   return found;
 }
 
-std::vector<CollectedKernel> with_other_dtypes(const std::vector<CollectedKernel>& kernels) {
-  std::vector<CollectedKernel> found;
-  std::set<std::string> known;
-  for (const CollectedKernel& kernel : kernels)
-    known.insert(kernel.text);
-  for (const CollectedKernel& kernel : kernels)
-    for (int f = 0; f < dtype_count; ++f)
-      for (int t = 0; t < dtype_count; ++t) {
-        const auto from = static_cast<DType>(f), to = static_cast<DType>(t);
-        if (info(from).cls == DTypeClass::Bool || is_float(from) != is_float(to)) continue;
-        if (info(to).cls == DTypeClass::Bool) continue;
-        CollectedKernel other = kernel;
-        other.text = replace_word(kernel.text, name(from), name(to));
-        if (!known.insert(other.text).second) continue;
-        try {
-          if (!ir::problems(*ir::parse(other.text)).empty()) continue;
-        } catch (const UserError&) {
-          continue; // the dtype cannot represent a constant
-        }
-        other.name += " with " + std::string(name(to)) + " for " + std::string(name(from));
-        found.push_back(std::move(other));
-      }
+std::vector<std::pair<DType, DType>> possible_dtype_changes(const CollectedKernel& kernel) {
+  std::vector<std::pair<DType, DType>> found;
+  for (int f = 0; f < dtype_count; ++f) {
+    const auto from = static_cast<DType>(f);
+    if (info(from).cls == DTypeClass::Bool || !has_word(kernel.text, name(from))) continue;
+    for (int t = 0; t < dtype_count; ++t) {
+      const auto to = static_cast<DType>(t);
+      if (f != t && info(to).cls != DTypeClass::Bool && is_float(from) == is_float(to))
+        found.emplace_back(from, to);
+    }
+  }
   return found;
+}
+
+std::optional<CollectedKernel> with_other_dtype(const CollectedKernel& kernel, DType from, DType to) {
+  CollectedKernel other = kernel;
+  other.text = replace_word(kernel.text, name(from), name(to));
+  try {
+    if (!ir::problems(*ir::parse(other.text)).empty()) return std::nullopt;
+  } catch (const UserError&) { // the dtype cannot represent a constant
+    return std::nullopt;
+  }
+  other.name += " with " + std::string(name(to)) + " for " + std::string(name(from));
+  return other;
 }
 
 std::unique_ptr<ir::Kernel> lowered(const CollectedKernel& kernel, const Config& config,

@@ -5,11 +5,14 @@
 #pragma once
 
 #include <kiln/dsl/config.h>
+#include <kiln/dsl/dtype.h>
 #include <kiln/dsl/ir/ir.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::test {
@@ -24,9 +27,11 @@ struct CollectedKernel {
 std::vector<CollectedKernel> registered_kernels();
 // The kernels of all .kir files below `folder`, sorted by their text, each once.
 std::vector<CollectedKernel> kept_kernels(const std::string& folder);
-// All variants of the kernels in which one float dtype is replaced by another, or one integer dtype by
-// another, that are valid kernels and whose text is new.
-std::vector<CollectedKernel> with_other_dtypes(const std::vector<CollectedKernel>& kernels);
+// The dtypes that the text of the kernel mentions, each with another one of its kind: a float dtype with float
+// dtypes, and an integer dtype with integer dtypes.
+std::vector<std::pair<DType, DType>> possible_dtype_changes(const CollectedKernel& kernel);
+// The kernel with a dtype replaced by another one. Empty if it would not be valid.
+std::optional<CollectedKernel> with_other_dtype(const CollectedKernel& kernel, DType from, DType to);
 
 // Lowers a kernel for a back end. Throws a UserError if the config does not fit it.
 std::unique_ptr<ir::Kernel> lowered(const CollectedKernel& kernel, const Config& config,

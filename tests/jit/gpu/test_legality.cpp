@@ -4,6 +4,7 @@
 // start `unit_tests "[gpu_fuzz]"` with a count of thousands.
 #include "fuzz_case.h"
 #include "left_out.h"
+#include "ptx_batch.h"
 
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
@@ -48,38 +49,26 @@ void add_elementwise(ir::Kernel& kernel, Opcode code, DType from, DType to) {
   store->set("axes", std::vector<std::int64_t>{0});
 }
 
-// Compiles a kernel and appends its PTX to `all`, so that ptxas can assemble many kernels at once. Returns 0
-// if it is no valid kernel.
-int check_kernel(const ir::Kernel& kernel, const char* arch, std::string& all) {
+// Compiles a kernel and adds its PTX to the batch. Returns 0 if it is no valid kernel.
+int check_kernel(const ir::Kernel& kernel, const char* arch, test::PtxBatch& batch) {
   if (!problems(kernel).empty()) return 0;
   INFO(ir::print(kernel) << arch);
   std::size_t views = 0;
   for (const auto& arg : kernel.body.args)
     views += arg->type.is_view();
-  for (LayoutClass layout : {LayoutClass::Aligned}) {
-    auto lowered = passes::lower_generic(kernel, {{}, std::vector<LayoutClass>(views, layout)});
-    REQUIRE_NOTHROW(gpu::check_legal(*lowered, arch));
-    std::string ptx = gpu::compile_to_ptx(*lowered, {arch}).text;
-    // `all` has the header once and then entries. PTX that declares functions or globals is assembled alone.
-    const std::size_t body = ptx.find(".visible .entry");
-    REQUIRE(body != std::string::npos);
-    const bool alone = ptx.find(".func") != std::string::npos || ptx.find(".global") != std::string::npos ||
-                       ptx.find(".extern") != std::string::npos;
-    if (alone) {
-      if (gpu::ptxas_path().empty()) continue; // there is nothing to assemble it
-      auto assembled = gpu::assemble(ptx, arch);
-      INFO(assembled.log);
-      REQUIRE(assembled.ok);
-    } else {
-      all += all.empty() ? ptx : ptx.substr(body);
-    }
-  }
+  auto lowered = passes::lower_generic(kernel, {{}, std::vector<LayoutClass>(views, LayoutClass::Aligned)});
+  REQUIRE_NOTHROW(gpu::check_legal(*lowered, arch));
+  std::string ptx = gpu::compile_to_ptx(*lowered, {arch}).text;
+  if (batch.add(ptx) || gpu::ptxas_path().empty()) return 1;
+  auto alone = gpu::assemble(ptx, arch);
+  INFO(alone.log);
+  REQUIRE(alone.ok);
   return 1;
 }
 
-void assemble_all(const std::string& ptx, const char* arch) {
-  if (ptx.empty() || gpu::ptxas_path().empty()) return; // no valid kernels, or nothing to assemble them
-  auto assembled = gpu::assemble(ptx, arch);
+void assemble_all(test::PtxBatch& batch) {
+  if (batch.size() == 0 || gpu::ptxas_path().empty()) return; // no valid kernels, or nothing to assemble them
+  auto assembled = batch.assemble();
   INFO(assembled.log);
   REQUIRE(assembled.ok);
   CHECK_FALSE(gpu::has_complaint(assembled.log));
@@ -93,7 +82,7 @@ TEST_CASE("every elementwise operation of every dtype assembles for every GPU ar
     for (int o = 0; o < op_count; ++o) {
       const auto code = static_cast<Opcode>(o);
       if (!is_elementwise(code) || code == Opcode::PtrAdd) continue;
-      std::string all;
+      test::PtxBatch all(arch);
       for (int f = 0; f < dtype_count; ++f)
         for (int t = 0; t < dtype_count; ++t) {
           ir::Kernel kernel("k_" + std::string(name(code)) + "_" + std::to_string(f) + "_" +
@@ -102,7 +91,7 @@ TEST_CASE("every elementwise operation of every dtype assembles for every GPU ar
           kernels += check_kernel(kernel, arch, all);
         }
       INFO(name(code));
-      assemble_all(all, arch);
+      assemble_all(all);
     }
     CHECK(kernels > 600);
   }

@@ -36,7 +36,8 @@ template <class T> struct Matrix {
   T& at(std::int64_t i, std::int64_t j) { return view.data()[i * view.stride(0) + j * view.stride(1)]; }
 };
 
-template <class T> void transposes_exactly(std::mt19937_64& random) {
+// Runs one of `one_of` cases, drawn at random.
+template <class T> void transposes_exactly(std::mt19937_64& random, unsigned one_of = 1) {
   // The launch gives the grid, so that tiles have the sizes below.
   const auto both = kernel("both", [](View<const T, 2> x, View<const T, 2> w, View<T, 2> z) {
     auto i = program_id(0) * BM;
@@ -47,7 +48,7 @@ template <class T> void transposes_exactly(std::mt19937_64& random) {
   Stream stream;
   for (auto [bm, bn] : {std::pair{16, 16}, {32, 16}, {8, 64}, {48, 24}, {64, 64}, {50, 20}, {4, 4}})
     for (int layouts = 0; layouts < 8; ++layouts) {
-      if (test::left_out(random)) continue;
+      if (random() % one_of != 0 || test::left_out(random)) continue;
       const std::int64_t rows = number(1, 130), columns = number(1, 130);
       CAPTURE(bm, bn, layouts, rows, columns);
       Matrix<T> x(columns, rows, (layouts & 1) != 0, number(0, 3), random);
@@ -126,10 +127,11 @@ TEST_CASE(
   SECTION("f32") { transposes_exactly<float>(random); }
   SECTION("f64") { transposes_exactly<double>(random); }
   SECTION("bf16") { transposes_exactly<bf16>(random); }
-  SECTION("f16") { transposes_exactly<f16>(random); }
   SECTION("i8") { transposes_exactly<std::int8_t>(random); }
-  SECTION("i32") { transposes_exactly<std::int32_t>(random); }
-  SECTION("i64") { transposes_exactly<std::int64_t>(random); }
+  // Elements of the same sizes as those above are moved by the same instructions.
+  SECTION("f16") { transposes_exactly<f16>(random, 4); }
+  SECTION("i32") { transposes_exactly<std::int32_t>(random, 4); }
+  SECTION("i64") { transposes_exactly<std::int64_t>(random, 4); }
 }
 
 TEST_CASE("a matrix is transposed in place by one program") {

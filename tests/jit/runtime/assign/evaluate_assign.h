@@ -33,12 +33,13 @@ void evaluate(const TensorView<T, Rank>& out, const E& expression, bool interpre
   ir::verify(*kernel);
   std::vector<std::uint64_t> words(detail::max_assign_words);
   detail::pack_assign(words.data(), site, plan, operands, here);
-  CpuKernel compiled(*kernel, {}, {}, {}, target);
-  auto grid = ir::grid_of(*compiled.lowered, words.data());
-  if (interpreted)
-    ir::interpret(*compiled.lowered, words.data(), grid);
+  const auto lowered = passes::lower_generic(*kernel, {});
+  const auto grid = ir::grid_of(*lowered, words.data());
+  if (options().keep.tile) keep_kernel(*kernel, {}); // then kernels are not compiled: other runs do that
+  if (interpreted || options().keep.tile)
+    ir::interpret(*lowered, words.data(), grid);
   else
-    compiled.run(words.data(), grid);
+    compiled_once(*kernel, {}, false, target)->run(words.data(), grid);
 }
 
 } // namespace kiln::test
