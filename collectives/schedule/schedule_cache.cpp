@@ -1,7 +1,7 @@
 // Implements the cache of schedules, which all ranks of the process share.
 #include <kiln/collectives/schedule/schedule_cache.h>
 
-#include <algorithm>
+#include <list>
 #include <mutex>
 #include <unordered_map>
 
@@ -21,27 +21,34 @@ struct CacheKeyHash {
   }
 };
 
+// The memory of a schedule, in units of that of a step: without steps it has some, too.
+std::size_t weight_of(const Schedule& schedule) {
+  return schedule.steps.size() + 16 + 2 * static_cast<std::size_t>(schedule.ranks());
+}
+
 class ScheduleCache {
 public:
   // The schedule of a key. If there is none, `build` returns it. The lock is held meanwhile: other ranks
   // would otherwise build it, too.
   template <class F> std::shared_ptr<const PreparedSchedule> find(const CacheKey& key, const F& build) {
     const std::lock_guard lock(mutex_);
-    auto at = entries_.find(key);
-    if (at == entries_.end()) {
-      auto schedule = std::make_shared<const PreparedSchedule>(build());
-      steps_ += schedule->steps.size();
-      at = entries_.emplace(key, Entry{std::move(schedule)}).first;
+    if (const auto known = places_.find(key); known != places_.end()) {
+      entries_.splice(entries_.begin(), entries_, known->second);
+      return known->second->schedule;
     }
-    at->second.used = ++uses_;
-    while (steps_ > most_steps && entries_.size() > 1) {
-      const auto oldest =
-          std::min_element(entries_.begin(), entries_.end(),
-                           [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
-      steps_ -= oldest->second.schedule->steps.size();
-      entries_.erase(oldest);
+    std::list<Entry> added;
+    added.push_back({key, std::make_shared<const PreparedSchedule>(build())});
+    const auto schedule = added.front().schedule;
+    places_.emplace(key, added.begin());
+    entries_.splice(entries_.begin(), added);
+    steps_ += schedule->steps.size(), weight_ += weight_of(*schedule);
+    while (weight_ > most_steps && entries_.size() > 1) {
+      const Schedule& oldest = *entries_.back().schedule;
+      steps_ -= oldest.steps.size(), weight_ -= weight_of(oldest);
+      places_.erase(entries_.back().key);
+      entries_.pop_back();
     }
-    return at->second.schedule;
+    return schedule;
   }
   std::size_t steps() {
     const std::lock_guard lock(mutex_);
@@ -50,13 +57,13 @@ public:
 
 private:
   struct Entry {
+    CacheKey key;
     std::shared_ptr<const PreparedSchedule> schedule;
-    std::uint64_t used = 0; // the number of the last use
   };
   std::mutex mutex_;
-  std::unordered_map<CacheKey, Entry, CacheKeyHash> entries_;
-  std::size_t steps_ = 0;
-  std::uint64_t uses_ = 0;
+  std::list<Entry> entries_; // the one that was used last comes first
+  std::unordered_map<CacheKey, std::list<Entry>::iterator, CacheKeyHash> places_;
+  std::size_t steps_ = 0, weight_ = 0; // of all entries
 };
 
 ScheduleCache& cache() {

@@ -77,6 +77,17 @@ TEST_CASE("the cache of schedules is bounded, and keeps those that are used") {
   CHECK(of_bytes(2) != unused);
 }
 
+TEST_CASE("the cache of schedules drops those without steps, too") {
+  const auto of_rows = [](std::int64_t rows) {
+    return cached_schedule(direct_gather, Shards::even(rows, 1), {.shard = 3}, {.computes = false});
+  };
+  const std::weak_ptr<const PreparedSchedule> first = of_rows(1);
+  REQUIRE(first.lock()->steps.empty());
+  for (std::int64_t rows = 2; rows < 20'000; ++rows)
+    of_rows(rows);
+  CHECK(first.expired());
+}
+
 TEST_CASE("the lists of a prepared schedule are those of its steps") {
   const Shards shards = Shards({5, 0, 3, 4}).in_chunks(3);
   const RowBytes bytes{.shard = 8, .partial = 4, .sum = 2};
