@@ -241,7 +241,7 @@ void Group::compute_all(Call& call, int rank, Nanoseconds deadline) {
     own.part.run(s);
     if (options_.clock == ClockKind::virtual_time && own.cost) {
       bool over = false;
-      timeline_.at(later(timeline_.now(), own.cost(s)), when_it_ends(step, s.rank),
+      timeline_.at(later(timeline_.now(), own.cost(s)), when_it_ends(call, step),
                    {.done = [&] { return over = true; }});
       timeline_.wait([&] { return over; });
     }

@@ -65,7 +65,17 @@ std::string text_of(const Piece& piece);
 void copy_between(Device to_device, void* to, Device from_device, const void* from, std::int64_t bytes);
 
 // At one time of the virtual clock, what ends comes before what requests a port, and both are in the order of
-// steps. Forecasts (forecast.cpp) have the same order.
-inline EventOrder when_it_ends(int step, int rank) { return {static_cast<std::uint64_t>(step), rank}; }
+// steps. Forecasts (forecast.cpp) have the same order. Puts into symmetric memory, of which a rank has one at
+// a time, come last.
+inline EventOrder when_it_ends(const Group::Call& call, int step) {
+  return {static_cast<std::uint64_t>(step), call.step(step).rank, call.name.sequence, call.members->id};
+}
+inline EventOrder when_it_asks(const Group::Call& call, int step) {
+  EventOrder order = when_it_ends(call, step);
+  order.number += std::uint64_t{1} << 32;
+  return order;
+}
+inline EventOrder when_a_put_ends(int from) { return {(std::uint64_t{1} << 32) - 1, from}; }
+inline EventOrder when_a_put_asks(int from) { return {(std::uint64_t{1} << 33) - 1, from}; }
 
 } // namespace kiln::collectives

@@ -9,11 +9,6 @@
 namespace kiln::collectives {
 namespace {
 
-// What requests a port comes after what ends at that time (when_it_ends).
-EventOrder when_it_asks(int step, int rank) {
-  return {(std::uint64_t{1} << 32) + static_cast<std::uint64_t>(step), rank};
-}
-
 constexpr std::int64_t long_copy = 256 << 10; // bytes: takes longer than to wake a thread
 // Bytes of a put, or of all puts of a call, that take less time to copy than another thread takes to begin.
 constexpr std::int64_t small_put = 512, small_call = 64 << 10;
@@ -68,7 +63,7 @@ void Group::start_if_ready(Call& call, int step) {
   state.asked = true;
   if (!put) return reduce_in_background(call, step);
   if (options_.clock == ClockKind::wall && options_.link.is_free()) return send(call, step);
-  timeline_.at_locked(timeline_.now_locked(), when_it_asks(step, s.rank), {.done = [c = &call, step] {
+  timeline_.at_locked(timeline_.now_locked(), when_it_asks(call, step), {.done = [c = &call, step] {
                         c->group.send(*c, step);
                         return false;
                       }});
@@ -98,7 +93,7 @@ void Group::send(Call& call, int step) {
   if (is_small(call, s)) return small_puts_.push_back({&call, step});
   const Passage p = ports_.pass(call.in_group(s.rank), call.in_group(s.to), s.bytes, timeline_.now_locked());
   call.state(step).begin = p.begin;
-  timeline_.at_locked(p.arrival, when_it_ends(step, s.rank),
+  timeline_.at_locked(p.arrival, when_it_ends(call, step),
                       {.begins = [c = &call, step] { return c->group.begin_use(*c, step); },
                        .work =
                            [c = &call, step] { // a rank does not leave while its memory is copied
@@ -146,7 +141,7 @@ void Group::reduce_in_background(Call& call, int step) {
   Nanoseconds& until = reduces_until_[static_cast<std::size_t>(here)];
   call.state(step).begin = until = std::max(until, timeline_.now_locked());
   if (options_.clock == ClockKind::virtual_time && own.cost) until = later(until, own.cost(s));
-  timeline_.at_locked(until, when_it_ends(step, s.rank),
+  timeline_.at_locked(until, when_it_ends(call, step),
                       {.begins = [c = &call, step] { return c->group.begin_use(*c, step); },
                        .work =
                            [c = &call, step] {

@@ -53,10 +53,9 @@ void Group::put(const CallName& name, int from, int to, const Window& window, st
       return Failure{to, "rank " + std::to_string(to) + " has ended, or has released its symmetric memory"};
     return std::nullopt;
   };
-  timeline_.change([&] {
-    if (failure()) return;
+  const auto transfer = [=, this] {
     const Passage p = ports_.pass(from, to, bytes, timeline_.now_locked());
-    timeline_.at_locked(p.arrival, when_it_ends(0, from),
+    timeline_.at_locked(p.arrival, when_a_put_ends(from),
                         {.begins =
                              [this, f, t, window] {
                                const bool there = !aborted_ && windows_.count(window.memory) && !gone_[f];
@@ -75,10 +74,20 @@ void Group::put(const CallName& name, int from, int to, const Window& window, st
                                *arrived = true;
                                return true;
                              }});
+  };
+  timeline_.change([&] {
+    if (failure()) return;
+    if (options_.clock == ClockKind::wall) return transfer();
+    // Ports are asked in an order that does not depend on which thread is faster.
+    timeline_.at_locked(timeline_.now_locked(), when_a_put_asks(from), {.done = [transfer] {
+                          transfer();
+                          return false;
+                        }});
   });
   std::optional<Failure> failed;
   timeline_.wait([&] {
     if (!*arrived && copies_[f] == 0) failed = failure();
+    if (failed) abort_locked(failed->failed_rank, failed->why); // so that the transfer does not begin later
     return *arrived || failed;
   });
   if (*arrived) return;

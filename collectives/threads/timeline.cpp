@@ -59,7 +59,7 @@ void Timeline::at(Nanoseconds time, EventOrder order, Event event) {
 
 void Timeline::at_locked(Nanoseconds time, EventOrder order, Event event) {
   if (kind_ == ClockKind::virtual_time) time = std::max(time, virtual_now_);
-  events_.emplace(Place{time, order.number, order.rank, added_++}, std::move(event));
+  events_.emplace(Place{time, order, added_++}, std::move(event));
   if (!participants_run_events()) return changed_.notify_all();
   ++changes_;
   wake_helper(0);

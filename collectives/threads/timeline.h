@@ -25,6 +25,7 @@
 #include <kiln/dsl/api.h>
 
 #include <atomic>
+#include <compare>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -40,10 +41,14 @@ namespace kiln::collectives {
 
 enum class ClockKind : std::uint8_t { wall, virtual_time };
 
-// The order of events at the same time: by number, and then by rank.
+// The order of events at the same time: by number, then by rank, and then by the call they belong to, of which
+// equal ranks of several communicators can have one each. Equal ones run in the order in which they have been
+// added, which on the virtual clock must not depend on which thread is faster.
 struct EventOrder {
   std::uint64_t number = 0;
   int rank = 0;
+  std::uint64_t sequence = 0, members = 0; // of the call
+  auto operator<=>(const EventOrder&) const = default;
 };
 
 struct Event {
@@ -119,8 +124,7 @@ private:
     WaitEnd end = WaitEnd::ready;
     std::condition_variable wakes = {};
   };
-  using Place =
-      std::tuple<Nanoseconds, std::uint64_t, int, std::uint64_t>; // the last one distinguishes equal ones
+  using Place = std::tuple<Nanoseconds, EventOrder, std::uint64_t>; // the last one distinguishes equal ones
 
   std::unique_lock<std::mutex> take_lock() const;
   bool participants_run_events() const { return kind_ == ClockKind::wall && !options_.later_events; }
