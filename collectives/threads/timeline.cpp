@@ -62,13 +62,12 @@ void Timeline::at_locked(Nanoseconds time, EventOrder order, Event event) {
   events_.emplace(Place{time, order, added_++}, std::move(event));
   if (!participants_run_events()) return changed_.notify_all();
   ++changes_;
-  wake_helper(0);
+  wake_helper();
 }
 
-// Wakes a participant that sleeps, if there are events for it to run, and no more than so many others that
-// could run them.
-void Timeline::wake_helper(int others) {
-  if (events_.empty() || awake_ > others || awake_ >= options_.most_helpers) return;
+// Wakes a participant that sleeps, if there are events for it to run, and no other will soon run them.
+void Timeline::wake_helper() {
+  if (events_.empty() || awake_ > busy_ || awake_ >= options_.most_helpers) return;
   const auto sleeper =
       std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter* w) { return !w->helps; });
   if (sleeper == waiting_.end()) return;
@@ -114,7 +113,7 @@ WaitEnd Timeline::wait(const std::function<bool()>& ready, Nanoseconds deadline)
     ++awake_;
     const WaitEnd end = wait_and_help(lock, ready, deadline);
     --awake_;
-    wake_helper(0); // for what this participant leaves
+    wake_helper(); // for what this participant leaves
     return end;
   }
   if (ready()) return WaitEnd::ready;
@@ -182,8 +181,10 @@ void Timeline::poll(std::unique_lock<std::mutex>& lock, Nanoseconds until) {
 void Timeline::run_due() {
   if (!participants_run_events()) return;
   std::unique_lock lock(mutex_);
+  ++awake_;
   while (!events_.empty())
     run_event(lock);
+  --awake_;
 }
 
 void Timeline::spend(Nanoseconds duration) {
@@ -201,10 +202,12 @@ void Timeline::run_event(std::unique_lock<std::mutex>& lock) {
   auto next = events_.extract(events_.begin());
   if (next.mapped().begins && !next.mapped().begins()) return;
   if (next.mapped().work) {
-    if (participants_run_events() && next.mapped().is_long) wake_helper(options_.most_helpers);
+    const bool busy = participants_run_events() && next.mapped().is_long;
+    if (busy) ++busy_, wake_helper();
     lock.unlock();
     next.mapped().work();
     lock = take_lock();
+    if (busy) --busy_;
   }
   if (!next.mapped().done || next.mapped().done()) wake_ready();
 }

@@ -131,7 +131,7 @@ private:
   WaitEnd wait_and_help(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready,
                         Nanoseconds deadline);
   void poll(std::unique_lock<std::mutex>& lock, Nanoseconds until);
-  void wake_helper(int others);
+  void wake_helper();
   bool sleep(std::unique_lock<std::mutex>& lock, Waiter& waiter);
   void wake(Waiter& waiter, WaitEnd end);
   void wake_ready();
@@ -149,6 +149,7 @@ private:
   int running_ = 0; // participants that do not wait
   std::uint64_t added_ = 0;
   int awake_ = 0;        // participants that wait and run events or poll, or have been woken to do so
+  int busy_ = 0;         // of these, those that run long events, and so no others
   bool passing_ = false; // a thread lets time pass
   bool ending_ = false;
   std::condition_variable changed_; // for the thread of the wall clock

@@ -183,6 +183,36 @@ TEST_CASE("an event runs although only others wait, and a poll runs what is due"
   CHECK(timeline.now() >= deadline);
 }
 
+TEST_CASE("an event that comes during a long one is run by another participant") {
+  Timeline timeline(ClockKind::wall, {.later_events = false, .most_helpers = 2});
+  std::atomic<bool> is_long_running{false}, released{false}, in_time{false};
+  bool both[2] = {};
+  on_threads(timeline, 3, [&](int rank) {
+    if (rank < 2) {
+      timeline.wait([&] { return both[0] && both[1]; });
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // until the others sleep
+    const auto until = [](const std::atomic<bool>& what) {
+      for (int i = 0; i < 2000 && !what; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    timeline.at(0, {},
+                {.work =
+                     [&] {
+                       is_long_running = true;
+                       until(released);
+                     },
+                 .done = [&] { return both[0] = true; },
+                 .is_long = true});
+    until(is_long_running);
+    timeline.at(0, {}, {.done = [&] { return in_time = both[1] = true; }});
+    until(in_time);
+    CHECK((in_time && !released));
+    released = true;
+  });
+}
+
 TEST_CASE("a condition is not checked after an event or a change that returns false") {
   for (const ClockKind kind : {ClockKind::virtual_time, ClockKind::wall}) {
     Timeline timeline(kind);
