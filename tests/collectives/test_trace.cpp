@@ -18,7 +18,7 @@ TEST_CASE("without a link, a transfer is in a trace while it is copied, and not 
   constexpr int ranks = 4;
   run_ranks({.ranks = ranks, .trace = &trace}, [&](Communicator& comm) {
     Stream stream;
-    auto x = test::full(1000, 512, 2), y = test::full(1000 * ranks, 512, 0);
+    auto x = test::full(200, 512, 2), y = test::full(200 * ranks, 512, 0);
     Work gathering = comm.async_all_gather(stream, x, y);
     // Rank 0 copies everything.
     if (comm.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -54,7 +54,7 @@ double difference(const char* text, const Config& config, std::vector<Array> arr
     for (std::size_t k = 0; k < arrays[i].data.size(); ++k) {
       double x = arrays[i].data[k], y = reference[i].data[k];
       if (std::isnan(x) != std::isnan(y)) return INFINITY;
-      if (x == y || std::isnan(x)) continue;
+      if (std::isnan(x) || (std::isinf(x) && x == y)) continue;
       most = std::max(most, std::abs(x - y));
       scale = std::max(scale, std::abs(y));
     }
@@ -213,10 +213,12 @@ TEST_CASE("functions of tiles of any width agree with the interpreter") {
     for (LayoutClass layout : {LayoutClass::Any, LayoutClass::Unit})
       for (std::int64_t n : {block, columns}) {
         CAPTURE(seed, rows, n, block, static_cast<int>(layout));
+        // A sum of n positive terms, one after the other, has an error of up to n / 2 ulp; functions have few.
+        const double tolerance = std::ldexp(static_cast<double>(n + 8), -24);
         CHECK(difference(functions_kernel, sizes({{"BM", 5}, {"BN", block}}),
                          {Array({rows, n}, seed), Array({rows, n}, seed + 1), Array({3, rows}, seed + 2),
                           Array({n}, seed + 3)},
-                         {layout, layout, layout, layout}) < 1e-6);
+                         {layout, layout, layout, layout}) < tolerance);
       }
   }
 }
