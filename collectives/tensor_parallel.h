@@ -9,7 +9,8 @@
 // A TensorParallel object refers to a communicator, which must outlive it. It plans each shape of product
 // (plan.h) at its first call, or when the plan function is called: on the wall clock by measurement, so that
 // the first call takes longer, unless an earlier process has stored the plan, and on the virtual clock by
-// forecasts. All ranks must make the same calls in the same order, with the same options.
+// forecasts. All ranks must make the same calls in the same order, with the same options and with matrices
+// that are transposed on all ranks or on none.
 //
 // The results have the same bits with every schedule and chunk size, in every run. Those of gather_matmul are
 // the bits of a batch-invariant product on one rank (whole_columns in ops/matmul_options.h). A sum over

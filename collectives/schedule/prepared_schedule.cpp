@@ -6,8 +6,8 @@ namespace kiln::collectives {
 StepGraph::StepGraph(const Schedule& schedule)
     : begins_(schedule.steps.size() + 1), of_rank_(static_cast<std::size_t>(schedule.ranks())) {
   const auto of_rank = [&](int rank) -> OfRank& { return of_rank_[static_cast<std::size_t>(rank)]; };
-  for (const Step& s :
-       schedule.steps) // first the number of each step's followers, where those of the next begin
+  // First the number of each step's followers, where those of the next begin.
+  for (const Step& s : schedule.steps)
     for (int before : s.after)
       ++begins_[static_cast<std::size_t>(before) + 1];
   for (std::size_t i = 1; i < begins_.size(); ++i)

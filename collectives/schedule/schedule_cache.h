@@ -4,10 +4,10 @@
 //   const auto t = cached_all_to_all(ranks, bytes_of);
 //
 // To build a schedule for P ranks takes time in proportion to P^2, and all ranks of a process need the same
-// one. So the first rank builds it, and the others share it. To find a schedule in the cache takes
-// time in proportion to P (P^2 for an all_to_all, whose bytes it compares), and allocates nothing. The
-// cache has up to 2^18 steps in all, which is some 25 MB, where a schedule without steps counts as several.
-// It drops the schedules that have not been used for the longest time. Thread-safe.
+// one. So the first rank builds it, and the others share it. To find a schedule in the cache takes time in
+// proportion to P (P^2 for an all_to_all, whose bytes it compares), and allocates nothing. The cache has up
+// to 2^18 steps in all, which is some 25 MB, where a schedule without steps counts as several. It drops the
+// schedules that have not been used for the longest time. Thread-safe.
 #pragma once
 
 #include <kiln/collectives/schedule/prepared_schedule.h>
