@@ -1,7 +1,8 @@
 // Measures how much of the communication of products is hidden, on the virtual clock and on this machine.
 //
 //   build/bin/bench_collectives                    prints tables
-//   build/bin/bench_collectives --json FILE        also writes them
+//   build/bin/bench_collectives --json FILE        also writes the results to a file
+//   build/bin/bench_collectives --json             prints the results, and the tables to the standard error
 //   build/bin/bench_collectives --quick            fewer rounds, and smaller products on the wall clock
 //   build/bin/bench_collectives --only wall_never_slower       one of the sections
 //
@@ -23,6 +24,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 #include <vector>
 
 using namespace kiln;
@@ -205,13 +207,21 @@ Json wall_clock(bool quick) {
   return rows;
 }
 
+// The standard output as it is now; what is printed from now on goes to the standard error.
+std::FILE* take_output() {
+  const int output = dup(STDOUT_FILENO);
+  return output >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 ? fdopen(output, "w") : nullptr;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Measures how much of the communication of products is hidden, and the speed of collectives.");
   std::string path;
   bool quick = false;
-  app.add_option("--json", path, "write the results to this file");
+  const CLI::Option* wants_json =
+      app.add_option("--json", path, "write the results to this file; without a file, print them")
+          ->expected(0, 1);
   app.add_flag("--quick", quick, "fewer rounds, and smaller products on the wall clock");
   std::string only;
   app.add_option("--only", only, "run only this section")
@@ -223,6 +233,15 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   of_never_slower.quick = quick;
+  std::FILE* file = nullptr;
+  if (wants_json->count() > 0) {
+    // The old contents of the file stay until there are new ones.
+    file = path.empty() ? take_output() : std::fopen(path.c_str(), "a");
+    if (!file) {
+      fmt::print(stderr, "bench_collectives: cannot write {}\n", path.empty() ? "the results" : path);
+      return 1;
+    }
+  }
   Json json = {{"cpu", Device::cpu().properties().name}, {"threads", Device::cpu().properties().num_threads}};
   const auto runs = [&](const char* section) { return only.empty() || only == section; };
   if (runs("hidden")) json["hidden"] = hidden_by_ratio();
@@ -231,12 +250,9 @@ int main(int argc, char** argv) {
   if (runs("collectives")) json["collectives"] = benchmarks::collective_times(quick);
   if (runs("one_rank")) json["one_rank"] = benchmarks::overhead_on_one_rank();
   if (runs("wall_never_slower")) json["wall_never_slower"] = benchmarks::wall_never_slower(of_never_slower);
-  if (!path.empty()) {
-    std::FILE* file = std::fopen(path.c_str(), "w");
-    if (!file) {
-      fmt::print(stderr, "bench_collectives: cannot write {}\n", path);
-      return 1;
-    }
+  if (file && !path.empty()) file = std::freopen(path.c_str(), "w", file);
+  if (wants_json->count() > 0) {
+    if (!file) return 1;
     fmt::print(file, "{}\n", json.dump(2));
     if (std::fclose(file) != 0) return 1;
   }

@@ -38,6 +38,9 @@ for r in rows:
         (r["pairs"] == 0 and r["mean"] == r["low"] == r["high"] == 1 and "serial" not in r), r
 assert f'{wall["not_slower"]} of {len(rows)} products are not slower' in table
 END
+"$program" --quick --only hidden --json >printed.json 2>printed_table
+"$python" -c 'import json, sys; assert json.load(open(sys.argv[1]))["hidden"]' printed.json && grep -q hidden printed_table ||
+  fail "--json without a file does not print the results alone"
 "$program" --only nothing >/dev/null 2>&1 && fail "bench_collectives accepts an unknown section"
 "$program" --seconds 0 >/dev/null 2>&1 && fail "bench_collectives accepts no time"
 echo "the JSON of bench_collectives is complete"
