@@ -182,9 +182,9 @@ Plan plan_by_measurement(Communicator& comm, const ProductShape& shape, const Tr
   }
   const MeasuredProducts products(comm, shape, trial);
   const auto serial = shared_schedule_of(shape, {});
-  prepare_products(comm, rows_of_products(*serial), trial.compute);
   if (link.bytes_per_second <= 0) {
-    // What the serial schedule takes besides its product is the time of its transfers.
+    // What the serial schedule takes besides its product, which is measured as a whole above, is the time of
+    // its transfers.
     trial.run(serial);
     const Nanoseconds all = slowest(comm, [&] { trial.run(serial); });
     std::int64_t bytes = 0;

@@ -96,8 +96,8 @@ struct Plan {
 struct Trial {
   // Computes the local product of this number of rows. The first time, it may search for the config.
   std::function<void(std::int64_t rows)> compute;
-  std::function<void(const std::shared_ptr<const PreparedSchedule>&)>
-      run; // executes the product with a schedule
+  // Executes the product with a schedule.
+  std::function<void(const std::shared_ptr<const PreparedSchedule>&)> run;
 };
 
 // Chooses by forecasts alone.
